@@ -1,0 +1,27 @@
+# What needs set-up; everything else is `python pipeline.py <verb>`.
+PYTHON ?= python3
+PY := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test slow browser lint lock sandbox
+
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: ## Install everything into .venv (the other targets do it too)
+	@$(PYTHON) cli/bootstrap.py
+
+run: setup ## Run the whole pipeline on the demo, on this machine
+	@$(PY) pipeline.py local --params demo/parameters.toml $(ARGS)
+
+test: setup ## Run the hermetic tests
+	@HF_HUB_OFFLINE=1 $(PY) -m pytest $(ARGS)
+
+lint: setup ## Check style and types
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
+
+lock: setup ## Resolve the requirements again and write the pins
+	@$(PYTHON) cli/bootstrap.py --lock
+
+sandbox: setup ## Run the sandbox alone: make sandbox PORT=8080
+	@cd images/sandbox && ../../$(PY) -m sandbox --host 127.0.0.1 --port $(or $(PORT),8080) --workers 2

@@ -1,0 +1,102 @@
+"""Build the project's environment, `.venv`, from the pinned requirements, and refresh those pins.
+
+Runs under any Python >= 3.11 with nothing installed: only the standard library is imported.
+`python3 cli/bootstrap.py` installs; `python3 cli/bootstrap.py --lock` rewrites the pins.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+READY = VENV / "ready"  # holds the digest of what was installed; its absence means an interrupted set-up
+EVERYTHING = ROOT / "tests/requirements.txt"
+IMAGES = ("prepare", "filter", "train", "evaluate", "sandbox")
+# torch's wheel names the CUDA packages it needs itself, and its CPU wheel needs none of them.
+FROM_TORCH = re.compile(r"^(nvidia-|cuda-|triton)")
+
+
+def fail(sentence: str) -> None:
+    """End with one sentence and exit code 2: a user's mistake, not a crash."""
+    print(sentence, file=sys.stderr)
+    raise SystemExit(2)
+
+
+def check_machine() -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is what tells the users of an older one
+        version = platform.python_version()
+        fail(f"Python {version} is too old: Python 3.11 or newer is needed (set PYTHON=/path/to/python3.11).")
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
+        fail(
+            f"{platform.system()} on {platform.machine()} is not supported: "
+            "run this in a Linux container (x86-64 or arm64)."
+        )
+
+
+def uv() -> str:
+    """The path of uv in `.venv`, installed there by pip when it is not there yet."""
+    program = VENV / "bin/uv"
+    if not program.exists():
+        if VENV.exists():
+            shutil.rmtree(VENV)
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+        quiet = ["-q", "--disable-pip-version-check"]
+        subprocess.run([VENV / "bin/python", "-m", "pip", "install", *quiet, "uv"], check=True)
+    return str(program)
+
+
+def torch_backends() -> list[list[str]]:
+    """Where torch's wheel may come from, best first: the build for this machine, then the package index."""
+    wanted = ["--torch-backend", "auto" if shutil.which("nvidia-smi") else "cpu"]
+    return [wanted, []]
+
+
+def install() -> None:
+    """Install every pin into `.venv`; a second call with unchanged pins does nothing."""
+    digest = hashlib.sha256(EVERYTHING.read_bytes()).hexdigest()
+    if READY.exists() and READY.read_text() == digest:
+        return
+    print("Setting up .venv (once): about 5 GB with CUDA's torch, 2 GB with the CPU build ...", flush=True)
+    start = time.monotonic()
+    program = uv()
+    READY.unlink(missing_ok=True)
+    command = [program, "pip", "install", "-q", "--python", str(VENV / "bin/python"), "-r", str(EVERYTHING)]
+    environment = {**os.environ, "UV_LINK_MODE": os.environ.get("UV_LINK_MODE", "hardlink")}
+    tried = []
+    for backend in torch_backends():
+        result = subprocess.run(command + backend, env=environment, capture_output=True, text=True)
+        if result.returncode == 0:
+            break
+        tried.append(result.stderr.strip())
+    else:
+        print("\n".join(tried[-1:]), file=sys.stderr)
+        print("The packages could not be installed: see the lines above.", file=sys.stderr)
+        raise SystemExit(1)
+    READY.write_text(digest)
+    size = subprocess.run(["du", "-sk", str(VENV)], capture_output=True, text=True).stdout.split()
+    gigabytes = int(size[0]) / 1e6 if size else float("nan")
+    print(f"Set up .venv in {time.monotonic() - start:.0f} s, {gigabytes:.1f} GB.", flush=True)
+
+
+def lock() -> None:
+    """Resolve all requirements.in into requirements.txt; the images are held to the versions of the whole."""
+    jobs: list[tuple[Path, list[str]]] = [(ROOT / "tests", [])]
+    jobs += [(ROOT / "images" / image, ["-c", str(EVERYTHING)]) for image in IMAGES]
+    for folder, constraints in jobs:
+        command = [uv(), "pip", "compile", "-q", "--universal", "--python-version", "3.11", "--no-annotate"]
+        command += ["--no-header", "--no-emit-index-url", *constraints, str(folder / "requirements.in")]
+        result = subprocess.run(command, check=True, capture_output=True, text=True)
+        lines = [line for line in result.stdout.splitlines() if not FROM_TORCH.match(line)]
+        (folder / "requirements.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    check_machine()
+    lock() if sys.argv[1:] == ["--lock"] else install()

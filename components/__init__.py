@@ -1,0 +1,1 @@
+"""The pipeline's steps and what they share."""

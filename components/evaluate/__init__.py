@@ -1,0 +1,1 @@
+"""Step 4: base and tuned model on the same held-out problems."""

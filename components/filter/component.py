@@ -1,0 +1,37 @@
+"""KFP face of filter."""
+
+from kfp import dsl
+
+from components.images import image
+
+
+@dsl.component(base_image=image("filter"), install_kfp_package=False)
+def filter_learnable(
+    prepared: dsl.Input[dsl.Dataset],
+    model_name: str,
+    model_revision: str,
+    precision: str,
+    use_chat_template: bool,
+    temperature: float,
+    top_p: float,
+    max_completion_length: int,
+    filter_samples: int,
+    max_train_samples: int,
+    seed: int,
+    threads: int,
+    sandbox_url: str,
+    test_timeout_s: float,
+    infra_limit: float,
+    code_version: str,
+    problems: dsl.Output[dsl.Dataset],
+):
+    """Keep the problems that the base model solves sometimes but not always."""
+    given = {k: v for k, v in locals().items() if k not in ("prepared", "problems")}
+    from pathlib import Path
+
+    from components.shared.errors import reported
+
+    with reported("filter"):
+        from components.filter.learnable import run
+
+        run(Path(prepared.path), Path(problems.path), **given)

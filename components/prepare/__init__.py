@@ -1,0 +1,1 @@
+"""Step 1: a data set becomes problems whose references pass."""

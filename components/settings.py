@@ -1,0 +1,188 @@
+"""The rules that tie parameters together, in one function: at submit, and as the pipeline's first uncached step.
+
+Ranges of single parameters stand in RANGES, choices in CHOICES; what several parameters must agree on follows.
+All that is wrong is said at once. Only the standard library is imported: submitting needs nothing of the steps.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from components.shared.errors import UserError
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "method": ("lora", "full", "qlora"),
+    "precision": ("auto", "bf16", "fp16", "fp32"),
+    "reward": ("tests", "random"),
+}
+SPLITS = ("train", "validation", "prompt", "test")
+INFINITE = math.inf
+# name: (smallest, largest); both ends belong to the range unless the name is in OPEN_BELOW.
+RANGES: dict[str, tuple[float, float]] = {
+    "epochs": (1, 1000),
+    "lr": (0, 1),
+    "batch_size": (2, 65536),
+    "num_generations": (2, 4096),
+    "max_completion_length": (1, 65536),
+    "max_candidate_samples": (1, 10_000_000),
+    "max_train_samples": (1, 10_000_000),
+    "filter_samples": (2, 4096),
+    "max_eval_samples": (2, 1_000_000),
+    "num_eval_examples": (2, 1_000_000),
+    "eval_k": (1, 4096),
+    "beta": (0, INFINITE),
+    "lora_r": (1, 4096),
+    "lora_alpha": (1, 65536),
+    "temperature": (0, 100),
+    "top_p": (0, 1),
+    "micro_batch_size": (0, 65536),
+    "save_steps": (0, 1_000_000),
+    "keep_checkpoints": (1, 1000),
+    "seed": (0, 2**32 - 1),
+    "threads": (0, 4096),
+    "test_timeout_s": (0, 600),
+    "infra_limit": (0, 1),
+}
+OPEN_BELOW = ("lr", "temperature", "top_p", "test_timeout_s")  # zero itself makes no sense for these
+# Keys of GRPOConfig that the product sets itself, each with the parameter to use instead (or why it is closed).
+RESERVED_OVERRIDES: dict[str, str] = {
+    "learning_rate": "lr",
+    "num_train_epochs": "epochs",
+    "max_steps": "epochs and max_candidate_samples",
+    "per_device_train_batch_size": "micro_batch_size",
+    "gradient_accumulation_steps": "batch_size and micro_batch_size",
+    "generation_batch_size": "batch_size",
+    "steps_per_generation": "batch_size",
+    "num_generations": "num_generations",
+    "max_completion_length": "max_completion_length",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "beta": "beta",
+    "seed": "seed",
+    "data_seed": "seed",
+    "bf16": "precision",
+    "fp16": "precision",
+    "use_cpu": "nothing: it follows the machine",
+    "output_dir": "nothing: the store decides",
+    "save_steps": "save_steps",
+    "save_strategy": "save_steps",
+    "save_total_limit": "keep_checkpoints",
+    "shuffle_dataset": "nothing: the order of prompts is fixed by the seed so that a run can resume exactly",
+    "resume_from_checkpoint": "resume_run",
+    "mask_truncated_completions": "nothing: truncated completions are always kept out of the loss",
+    "use_vllm": "nothing yet: completions are sampled by the model itself",
+    "report_to": "nothing: metrics.jsonl and report.html hold the metrics",
+}
+
+
+def check(parameters: Mapping[str, Any]) -> list[str]:
+    """Check all parameters together; returns warnings, raises one UserError that names everything wrong."""
+    wrong = [*_wrong_choices(parameters), *_wrong_ranges(parameters)]
+    if not wrong:
+        wrong = [*_wrong_batch(parameters), *_wrong_splits(parameters), *_wrong_overrides(parameters)]
+    if wrong:
+        raise UserError(" ".join(wrong))
+    return _warnings(parameters)
+
+
+def _wrong_choices(given: Mapping[str, Any]) -> list[str]:
+    wrong = []
+    for name, choices in CHOICES.items():
+        if given[name] not in choices:
+            wrong.append(f"{name} {given[name]!r} is unknown: use one of {', '.join(choices)}.")
+    for name in ("model_name", "dataset", "sandbox_url"):
+        if not str(given[name]).strip():
+            wrong.append(f"{name} is empty: it needs a value.")
+    return wrong
+
+
+def _wrong_ranges(given: Mapping[str, Any]) -> list[str]:
+    wrong = []
+    for name, (low, high) in RANGES.items():
+        value = given[name]
+        inside = low <= value <= high and not (name in OPEN_BELOW and value == low) and math.isfinite(value)
+        if not inside:
+            lower = f"greater than {low:g}" if name in OPEN_BELOW else f"at least {low:g}"
+            upper = "" if high == INFINITE else f" and at most {high:.10g}"
+            wrong.append(f"{name} {value:g} is out of range: it must be {lower}{upper}.")
+    return wrong
+
+
+def _wrong_batch(given: Mapping[str, Any]) -> list[str]:
+    wrong = []
+    batch, group, micro = given["batch_size"], given["num_generations"], given["micro_batch_size"]
+    if batch % group:
+        fitting = sorted({max(group, batch - batch % group), batch - batch % group + group})
+        divisors = [size for size in range(2, min(batch, 64) + 1) if batch % size == 0]
+        wrong.append(
+            f"batch_size {batch} is not divisible by num_generations {group}: use batch_size "
+            f"{' or '.join(map(str, fitting))}, or num_generations {' or '.join(map(str, divisors))}."
+        )
+    elif micro and batch % micro:
+        divisors = [size for size in range(1, batch + 1) if batch % size == 0]
+        wrong.append(
+            f"micro_batch_size {micro} does not divide batch_size {batch}: use one of {', '.join(map(str, divisors))}, "
+            "or 0 for auto."
+        )
+    if given["num_eval_examples"] > given["max_eval_samples"]:
+        wrong.append(
+            f"num_eval_examples {given['num_eval_examples']} is larger than the held-out pool of max_eval_samples "
+            f"{given['max_eval_samples']}: lower the first or raise the second."
+        )
+    if given["use_filter"] and given["filter_samples"] < 2:
+        wrong.append("filter_samples must be at least 2: with one sample no problem is solved only sometimes.")
+    return wrong
+
+
+def split_names(candidate_splits: str) -> tuple[str, ...]:
+    """The splits in parameter candidate_splits, `all` written out."""
+    names = tuple(name.strip() for name in candidate_splits.split(",") if name.strip())
+    return SPLITS if names == ("all",) else names
+
+
+def _wrong_splits(given: Mapping[str, Any]) -> list[str]:
+    names = split_names(given["candidate_splits"])
+    unknown = [name for name in names if name not in SPLITS]
+    if not names or unknown:
+        what = f"names {', '.join(map(repr, unknown))}" if unknown else "is empty"
+        return [f"candidate_splits {what}: use a comma list of {', '.join(SPLITS[:3])}, or all."]
+    if "test" in names and given["candidate_splits"].strip() != "all":
+        return ["candidate_splits names test, which the held-out problems come from: use all to add the rest of it."]
+    return []
+
+
+def parse_overrides(text: str) -> dict[str, Any]:
+    """The JSON object in parameter grpo_overrides; UserError when it is none or holds a reserved key."""
+    try:
+        overrides = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        raise UserError(f'grpo_overrides is no JSON ({error}): write it like {{"epsilon_high": 0.28}}.') from None
+    if not isinstance(overrides, dict):
+        raise UserError('grpo_overrides must be a JSON object: write it like {"epsilon_high": 0.28}.')
+    for key in overrides:
+        if key in RESERVED_OVERRIDES:
+            raise UserError(f"grpo_overrides may not set {key}: use {RESERVED_OVERRIDES[key]} instead.")
+    return overrides
+
+
+def _wrong_overrides(given: Mapping[str, Any]) -> list[str]:
+    try:
+        parse_overrides(given["grpo_overrides"])
+    except UserError as error:
+        return [str(error)]
+    return []
+
+
+def _warnings(given: Mapping[str, Any]) -> list[str]:
+    warnings = []
+    if given["use_filter"] and given["filter_samples"] < 3:
+        warnings.append("filter_samples below 3 says little about how often the base solves a problem.")
+    if "test" in split_names(given["candidate_splits"]):
+        warnings.append(
+            "candidate_splits all trains on problems of the test split outside the held-out ones: "
+            "the result is not comparable with published MBPP figures."
+        )
+    if given["reward"] == "random":
+        warnings.append("reward random is a control: rewards are coin flips, and no learning is expected.")
+    return warnings

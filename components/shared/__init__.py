@@ -1,0 +1,1 @@
+"""What more than one step needs, each thing once. Never imports a step."""

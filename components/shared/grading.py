@@ -1,0 +1,73 @@
+"""The one grade: a program passes when the sandbox saw every test pass. The reward is 1.0 or 0.0.
+
+filter, train and evaluate all grade here. Infrastructure failures are counted, never scored; when their share
+passes `infra_limit` the run stops, because training on the rest would teach whatever happened to survive.
+"""
+
+from collections.abc import Sequence
+
+from components.shared.errors import InfraError
+from components.shared.problem import Problem
+from components.shared.sandbox import Item, SandboxClient, Verdict
+
+REFERENCE_FACTOR = 20.0  # a program may use this many times the reference's CPU time, as EvalPlus scales its limits
+SHORTEST_TIMEOUT_S = 0.5
+JUDGED_BEFORE_LIMIT = 50  # a share of fewer verdicts than this says nothing, unless all of a batch were lost
+
+
+def timeout_of(problem: Problem, test_timeout_s: float) -> float:
+    """CPU seconds for one program: 20 times the reference's own, between 0.5 s and test_timeout_s."""
+    if problem.reference_cpu_ms is None:
+        return test_timeout_s
+    scaled = REFERENCE_FACTOR * problem.reference_cpu_ms / 1000
+    return min(test_timeout_s, max(SHORTEST_TIMEOUT_S, scaled))
+
+
+class Grader:
+    """Judges programs against their problems' visible tests and keeps count of what could not be judged."""
+
+    def __init__(self, client: SandboxClient, *, test_timeout_s: float, infra_limit: float) -> None:
+        self.client, self.test_timeout_s, self.infra_limit = client, test_timeout_s, infra_limit
+        self.judged = self.lost = 0
+
+    def grade(self, pairs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
+        """One verdict a (problem, program), in order; InfraError when too many could not be judged."""
+        verdicts = self.client.judge(
+            [
+                Item(
+                    program=program,
+                    entry_point=problem.entry_point,
+                    setup=problem.setup,
+                    tests=problem.tests,
+                    timeout_s=timeout_of(problem, self.test_timeout_s),
+                )
+                for problem, program in pairs
+            ]
+        )
+        self._count(verdicts)
+        return verdicts
+
+    def _count(self, verdicts: Sequence[Verdict]) -> None:
+        lost = [verdict for verdict in verdicts if verdict.passed is None]
+        self.judged += len(verdicts)
+        self.lost += len(lost)
+        everything_lost = bool(verdicts) and len(lost) == len(verdicts)
+        enough = self.judged >= JUDGED_BEFORE_LIMIT or everything_lost
+        if enough and self.lost > self.infra_limit * self.judged:
+            raise InfraError(
+                f"{self.lost} of {self.judged} programs could not be judged, more than infra_limit "
+                f"{self.infra_limit:g} allows; the last reason: {lost[-1].detail if lost else 'see the log'}."
+            )
+
+
+def reward_of(verdict: Verdict) -> float | None:
+    """1.0 when every test passed, 0.0 when the program is to blame, None when the infrastructure is."""
+    return None if verdict.passed is None else float(verdict.passed)
+
+
+def count_outcomes(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """How many verdicts of each outcome, the most frequent first."""
+    counts: dict[str, int] = {}
+    for verdict in verdicts:
+        counts[verdict.outcome] = counts.get(verdict.outcome, 0) + 1
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

@@ -1,0 +1,278 @@
+"""Completions from a model: one way to load it and one way to sample, for filter, train and evaluate alike.
+
+Sampling is exact ancestral sampling written as an argmax: the token with the largest `logit + Gumbel noise` is a draw
+from the softmax (Gumbel 1954; Maddison et al. 2014). The noise of each completion comes from a generator of its own,
+keyed by a seed and the completion's name, so that what it says depends neither on its neighbours in the
+batch nor on what was sampled before. Temperature and top_p apply before the noise, as in plain sampling.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    TemperatureLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from components.shared.errors import InfraError, UserError
+from components.shared.problem import Problem
+from components.shared.program import find_stop
+
+PRECISIONS = ("auto", "bf16", "fp16", "fp32")
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How completions are drawn; one value for filter, train and evaluate. Lengths in tokens."""
+
+    temperature: float
+    top_p: float
+    max_completion_length: int
+    use_chat_template: bool
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What the model wrote. ended_by: `eos` (it said so), `stop` (the stop rule) or `length` (truncated)."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    prompt_ids: tuple[int, ...]
+    ended_by: str
+
+    @property
+    def truncated(self) -> bool:
+        return self.ended_by == "length"
+
+
+def resolve_precision(precision: str) -> torch.dtype:
+    """The dtype for a `precision` setting: auto = bf16 where CUDA has it, fp16 on other CUDA, fp32 without a GPU."""
+    if precision not in PRECISIONS:
+        raise UserError(f"precision {precision!r} is unknown: use one of {', '.join(PRECISIONS)}.")
+    if precision == "auto":
+        if not torch.cuda.is_available():
+            return torch.float32
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    if precision == "fp16" and not torch.cuda.is_available():
+        raise UserError("precision fp16 needs a CUDA GPU: use fp32 (or auto) on a CPU.")
+    return _DTYPES[precision]
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def load_tokenizer(model_name: str, revision: str, *, use_chat_template: bool) -> Any:
+    """The model's tokenizer, padding on the left, with a pad token; UserError when there is none."""
+    tokenizer = _loaded("tokenizer", AutoTokenizer.from_pretrained, model_name, revision)
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.eos_token_id is None:
+        raise UserError(f"The tokenizer of {model_name} has no EOS token, so no completion could end by itself.")
+    if use_chat_template and not tokenizer.chat_template:
+        raise UserError(f"{model_name} has no chat template: use --no-use-chat-template, or an -Instruct model.")
+    return tokenizer
+
+
+def load_model(model_name: str, revision: str, dtype: torch.dtype, **options: Any) -> Any:
+    """The base model in `dtype` on the device, in evaluation mode; UserError when it cannot be found."""
+    model = _loaded("model", AutoModelForCausalLM.from_pretrained, model_name, revision, dtype=dtype, **options)
+    return (model if "quantization_config" in options else model.to(device())).eval()
+
+
+def load_adapter(model: Any, adapter: Path) -> Any:
+    """The base model with the adapter of `adapter` on top, not merged: merging in bf16 can lose small updates."""
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(model, str(adapter)).eval()
+
+
+def _loaded(what: str, load: Callable[..., Any], model_name: str, revision: str, **options: Any) -> Any:
+    if Path(model_name).is_dir():
+        return _from_folder(what, load, model_name, options)
+    try:
+        return load(model_name, revision=revision or "main", **options)
+    except (OSError, ValueError) as error:
+        text = str(error)
+        if "couldn't connect" in text or "Connection" in text or "offline" in text.lower():
+            raise InfraError(f"The model hub could not be reached for the {what} of {model_name}.") from None
+        raise UserError(
+            f"The {what} of {model_name!r} cannot be loaded ({text.splitlines()[0] if text else error}): "
+            "name a model on the hub or a directory that holds one."
+        ) from None
+
+
+def _from_folder(what: str, load: Callable[..., Any], folder: str, options: dict[str, Any]) -> Any:
+    wanted = ("tokenizer.json", "tokenizer.model", "vocab.json") if what == "tokenizer" else ("config.json",)
+    if not any((Path(folder) / name).is_file() for name in wanted):
+        raise UserError(f"The directory {folder} holds no {what}: {' or '.join(wanted)} is missing.")
+    try:
+        return load(folder, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"The {what} in {folder} cannot be loaded: {str(error).splitlines()[0]}.") from None
+
+
+class GumbelNoise(LogitsProcessor):
+    """Adds each row's own Gumbel noise to its logits, of shape (rows, vocabulary); the argmax is then a sample."""
+
+    def __init__(self, generators: Sequence[torch.Generator]) -> None:
+        self.generators = generators
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        noise = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
+        for row, generator in zip(noise, self.generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores.float() - noise.log_()
+
+
+class StopRule(StoppingCriteria):
+    """Ends each row of a completion-mode batch where the program's function ends (see program.find_stop)."""
+
+    def __init__(self, tokenizer: Any, prompt_length: int, rows: int) -> None:
+        self.tokenizer, self.prompt_length = tokenizer, prompt_length
+        self.stopped = [False] * rows
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        open_rows = [row for row, stopped in enumerate(self.stopped) if not stopped]
+        texts = self.tokenizer.batch_decode(input_ids[open_rows, self.prompt_length :], skip_special_tokens=True)
+        for row, text in zip(open_rows, texts, strict=True):
+            self.stopped[row] = find_stop(text) is not None
+        return torch.tensor(self.stopped, device=input_ids.device)
+
+
+def generator_for(seed: int, name: str, place: torch.device) -> torch.Generator:
+    """The random generator of one completion, keyed by the seed and the completion's name."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return torch.Generator(device=place).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+
+def model_input(tokenizer: Any, prompt: str, *, use_chat_template: bool) -> str:
+    """What the model reads: the prompt itself, or the prompt as a user's turn in the chat template."""
+    if not use_chat_template:
+        return prompt
+    messages = [{"role": "user", "content": prompt}]
+    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return text
+
+
+def eos_ids(model: Any, tokenizer: Any) -> list[int]:
+    """Every token id that ends a completion: the tokenizer's EOS and those of the model's generation config."""
+    configured = model.generation_config.eos_token_id
+    more = configured if isinstance(configured, list) else [] if configured is None else [configured]
+    return list(dict.fromkeys([tokenizer.eos_token_id, *more]))
+
+
+@torch.no_grad()
+def generate(
+    model: Any, tokenizer: Any, prompts: Sequence[str], sampling: Sampling, generators: Sequence[torch.Generator]
+) -> list[Completion]:
+    """One completion a prompt, in order, as one batch; generators[i] decides completion i."""
+    texts = [model_input(tokenizer, prompt, use_chat_template=sampling.use_chat_template) for prompt in prompts]
+    encoded = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=not sampling.use_chat_template).to(
+        model.device
+    )
+    prompt_ids, mask = encoded["input_ids"], encoded["attention_mask"]
+    stops = StopRule(tokenizer, prompt_ids.shape[1], len(prompts))
+    ends = eos_ids(model, tokenizer)
+    output = model.generate(
+        input_ids=prompt_ids,
+        attention_mask=mask,
+        max_new_tokens=sampling.max_completion_length,
+        do_sample=False,  # the noise makes the argmax a sample
+        temperature=None,
+        top_p=None,
+        top_k=None,
+        logits_processor=_processors(sampling, generators),
+        stopping_criteria=StoppingCriteriaList([] if sampling.use_chat_template else [stops]),
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=ends,
+        use_cache=True,
+    )
+    new_rows, prompt_rows = output[:, prompt_ids.shape[1] :].tolist(), prompt_ids.tolist()
+    completions = []
+    for row, kept, ids in zip(prompt_rows, mask.tolist(), new_rows, strict=True):
+        read = tuple(token for token, keep in zip(row, kept, strict=True) if keep)
+        completions.append(_completion(tokenizer, read, ids, ends, sampling))
+    return completions
+
+
+def _processors(sampling: Sampling, generators: Sequence[torch.Generator]) -> LogitsProcessorList:
+    processors = LogitsProcessorList()
+    if sampling.temperature == 0:  # greedy: no noise
+        return processors
+    if sampling.temperature != 1.0:
+        processors.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_p < 1.0:
+        processors.append(TopPLogitsWarper(sampling.top_p))
+    processors.append(GumbelNoise(generators))
+    return processors
+
+
+def _completion(
+    tokenizer: Any, prompt_ids: tuple[int, ...], ids: list[int], ends: list[int], sampling: Sampling
+) -> Completion:
+    """Cut a padded row where its completion ended, and say what ended it."""
+    end = next((place for place, token in enumerate(ids) if token in ends), None)
+    if end is not None:
+        kept, ended_by = ids[: end + 1], "eos"
+    else:
+        kept, ended_by = ids, "length"
+    text = tokenizer.decode(kept, skip_special_tokens=True)
+    if not sampling.use_chat_template and find_stop(text) is not None:
+        kept, ended_by = _until_stop(tokenizer, kept), "stop"
+        text = tokenizer.decode(kept, skip_special_tokens=True)
+    return Completion(text=text, token_ids=tuple(kept), prompt_ids=prompt_ids, ended_by=ended_by)
+
+
+def _until_stop(tokenizer: Any, ids: list[int]) -> list[int]:
+    """The shortest prefix of token ids whose text holds the stop: the last token is the one that showed it."""
+    low, high = 1, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        if find_stop(tokenizer.decode(ids[:middle], skip_special_tokens=True)) is None:
+            low = middle + 1
+        else:
+            high = middle
+    return ids[:low]
+
+
+def sample(
+    model: Any,
+    tokenizer: Any,
+    problems: Sequence[Problem],
+    sampling: Sampling,
+    *,
+    samples: int,
+    seed: int,
+    batch_size: int,
+    on_progress: Callable[[int], None],
+) -> list[list[Completion]]:
+    """`samples` completions for each problem, in the problems' order.
+
+    Rows are batched by prompt length, so that little is padding; on_progress gets the number of completions done.
+    """
+    rows = [(problem, index) for problem in problems for index in range(samples)]
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place][0].prompt))
+    found: dict[int, Completion] = {}
+    for start in range(0, len(order), batch_size):
+        places = order[start : start + batch_size]
+        prompts = [rows[place][0].prompt for place in places]
+        generators = [
+            generator_for(seed, f"{rows[place][0].task_id}/{rows[place][1]}", model.device) for place in places
+        ]
+        for place, completion in zip(places, generate(model, tokenizer, prompts, sampling, generators), strict=True):
+            found[place] = completion
+        on_progress(len(found))
+    return [[found[number * samples + index] for index in range(samples)] for number in range(len(problems))]

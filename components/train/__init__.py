@@ -1,0 +1,1 @@
+"""Step 3: GRPO over the problems, rewarded by their unit tests."""

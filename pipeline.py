@@ -1,0 +1,147 @@
+"""The map: every parameter with its default and help, and the order of the steps.
+
+    check -> prepare -> filter (only with use_filter) -> train -> evaluate
+
+The same definition is compiled for Kubeflow Pipelines and run on one machine by kfp's local runner. Steps are wired by
+name: a step gets the parameters that its face in components/<step>/component.py asks for.
+`python pipeline.py <verb>` hands over to cli/.
+"""
+
+import inspect
+from typing import Any
+
+from kfp import dsl
+
+from components.check import check
+from components.evaluate.component import evaluate
+from components.filter.component import filter_learnable
+from components.prepare.component import prepare
+from components.train.component import train
+
+
+def asked_for(step: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Those of the given values that a step has inputs for, by name."""
+    return {name: given[name] for name in step.component_spec.inputs or {} if name in given}
+
+
+def make_train_and_evaluate(*, cache_training: bool) -> Any:
+    """The part that follows on problems, with or without filter, as a pipeline of its own with both steps' inputs."""
+    inputs = {**inspect.signature(evaluate.python_func).parameters, **inspect.signature(train.python_func).parameters}
+    produced_here = ("model", "run_id", *(train.component_spec.outputs or {}), *(evaluate.component_spec.outputs or {}))
+    inputs = {name: parameter for name, parameter in inputs.items() if name not in produced_here}
+
+    def train_and_evaluate(*values: Any) -> None:
+        """Train on the problems, then compare base and tuned model on the held-out ones."""
+        given = {**dict(zip(inputs, values, strict=True)), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
+        trained = train(**asked_for(train, given)).set_caching_options(cache_training)
+        given["model"] = trained.outputs["model"]
+        evaluate(**asked_for(evaluate, given)).set_caching_options(cache_training)
+
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in inputs.values()]
+    train_and_evaluate.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
+    return dsl.pipeline(name="train-and-evaluate")(train_and_evaluate)
+
+
+def make_pipeline(*, cache_training: bool) -> Any:
+    """The whole pipeline; cache_training lets an unchanged train and evaluate be reused, as `--reuse` asks."""
+    train_and_evaluate = make_train_and_evaluate(cache_training=cache_training)
+
+    @dsl.pipeline(name="grpo-code", description="Teach a code model to write correct Python with GRPO")
+    def grpo_code(
+        model_name: str = "Qwen/Qwen2.5-Coder-7B",
+        method: str = "lora",
+        epochs: int = 2,
+        lr: float = 5e-5,
+        batch_size: int = 8,
+        num_generations: int = 8,
+        max_completion_length: int = 192,
+        use_chat_template: bool = False,
+        use_filter: bool = False,
+        max_candidate_samples: int = 300,
+        max_train_samples: int = 100,
+        filter_samples: int = 4,
+        max_eval_samples: int = 50,
+        num_eval_examples: int = 50,
+        eval_k: int = 4,
+        beta: float = 0.04,
+        lora_r: int = 16,
+        lora_alpha: int = 32,
+        precision: str = "auto",
+        dataset: str = "mbpp",
+        dataset_revision: str = "",
+        candidate_splits: str = "train,validation,prompt",
+        model_revision: str = "",
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        micro_batch_size: int = 0,
+        save_steps: int = 0,
+        keep_checkpoints: int = 2,
+        grpo_overrides: str = "{}",
+        reward: str = "tests",
+        seed: int = 42,
+        threads: int = 0,
+        sandbox_url: str = "http://sandbox.grpo-code-sandbox:8080",
+        test_timeout_s: float = 5.0,
+        infra_limit: float = 0.02,
+        resume_run: str = "",
+        code_version: str = "",
+    ) -> None:
+        """Prepare problems, filter them if asked, train with GRPO, compare base and tuned model.
+
+        Args:
+            model_name: Base model: a hub id, or a directory on the machine that runs the step.
+            method: lora trains an adapter, full all weights, qlora an adapter on a 4-bit base (needs CUDA).
+            epochs: Passes over the training problems; more than 2 invites memorising.
+            lr: Learning rate of the optimiser (AdamW), falling linearly to 0.
+            batch_size: Completions per optimiser step; must be divisible by num_generations.
+            num_generations: Completions per prompt: the group within which advantages are computed.
+            max_completion_length: Longest completion, in tokens; longer ones are truncated and teach nothing.
+            use_chat_template: Wrap prompts in the tokenizer's chat template; on for -Instruct models, off for bases.
+            use_filter: Train only on problems that the base solves sometimes but not always.
+            max_candidate_samples: Size of the candidate pool: what is trained on, or what the filter draws from.
+            max_train_samples: Most problems that the filter keeps; only with use_filter.
+            filter_samples: Samples of the base per candidate; kept if 1 <= passes < filter_samples.
+            max_eval_samples: Size of the held-out pool.
+            num_eval_examples: Held-out problems used in the comparison of base and tuned model.
+            eval_k: Samples per held-out problem and model; the score is mean pass@1 over them.
+            beta: Weight of the KL penalty that holds the policy near the base; 0 switches it off.
+            lora_r: Rank of the adapter.
+            lora_alpha: Scale of the adapter; its effective scale is lora_alpha / lora_r.
+            precision: auto, bf16, fp16 or fp32; auto is bf16 where CUDA has it, fp16 on other CUDA, fp32 on a CPU.
+            dataset: mbpp, mbpp-sanitized, a hub id, a .jsonl or .json file, a directory, or s3://bucket/key.
+            dataset_revision: Revision of the data set; resolved to a commit or digest at submit.
+            candidate_splits: Splits that training problems come from, as a comma list, or all.
+            model_revision: Revision of the model; resolved to a commit or digest at submit.
+            temperature: Sampling temperature in filter, training and evaluation alike.
+            top_p: Nucleus sampling in filter, training and evaluation alike; 1 switches it off.
+            micro_batch_size: Completions per forward and backward pass; 0 chooses.
+            save_steps: Optimiser steps between checkpoints; 0 chooses.
+            keep_checkpoints: Newest checkpoints that are kept in the store.
+            grpo_overrides: More settings of TRL's GRPOConfig, as a JSON object.
+            reward: tests, or random as a control that must not learn.
+            seed: Seed of the data shuffle, the training order and all sampling.
+            threads: CPU threads of torch; 0 leaves it to torch, 1 makes CPU results repeat.
+            sandbox_url: Where programs are judged; a comma list for several replicas.
+            test_timeout_s: Most CPU seconds that one program may use on its tests.
+            infra_limit: Share of programs that the sandbox may fail to judge before the run stops.
+            resume_run: Id of a failed run to continue; empty for a new one.
+            code_version: Version of the code, part of every cache key; set at submit.
+        """
+        given = dict(locals())
+        checked = check(**asked_for(check, given)).set_caching_options(False)
+        prepared = prepare(**asked_for(prepare, given)).after(checked)
+        with dsl.If(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
+            kept = filter_learnable(prepared=prepared.outputs["prepared"], **asked_for(filter_learnable, given))
+            train_and_evaluate(problems=kept.outputs["problems"], **asked_for(train_and_evaluate, given))
+        with dsl.Else(name="without-filter"):
+            train_and_evaluate(problems=prepared.outputs["prepared"], **asked_for(train_and_evaluate, given))
+
+    return grpo_code
+
+
+grpo_code = make_pipeline(cache_training=False)
+
+if __name__ == "__main__":
+    from cli.main import main
+
+    main()
