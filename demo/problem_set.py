@@ -1,0 +1,104 @@
+"""The problem set in MBPP's format, and the rule that keeps its splits apart.
+
+A row has MBPP's fields (task_id, text, code, test_list, test_setup_code, challenge_test_list) and `split`. Which
+split an exercise may be in depends on its identity alone, so neither the pretraining corpus nor the training rows
+can hold a validation or test problem.
+"""
+
+import contextlib
+import copy
+import io
+import random
+
+from demo.exercises import Arguments, Exercise, draw_exercise, indented, stable_fraction
+from demo.families import FAMILIES
+from demo.mistakes import mistakes, normalised
+
+SPLIT_SIZES = {"train": 300, "validation": 50, "test": 150}
+TESTS_PER_PROBLEM = 3
+CONSTANT_ANSWERS = tuple(f"return {value}" for value in ("True", "False", "None", "0", "1", "[]", "''"))
+
+Row = dict[str, object]
+
+
+def split_of(exercise: Exercise) -> str:
+    """ "train" (also the pretraining corpus), "validation" or "test", decided by the exercise's identity."""
+    fraction = stable_fraction(exercise.identity)
+    return "train" if fraction < 0.75 else "validation" if fraction < 0.81 else "test"
+
+
+def run_function(code: str, name: str, arguments: Arguments) -> object:
+    """Execute `code` (this project's own) and call its `name` with a copy of `arguments`; output is dropped."""
+    namespace: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(code, namespace)
+        function = namespace[name]
+        if not callable(function):
+            raise TypeError(f"{name} is not a function")
+        return function(*copy.deepcopy(arguments))
+
+
+def function_code(exercise: Exercise, body: str) -> str:
+    """The whole function: signature and indented body."""
+    return exercise.signature + indented(body)
+
+
+def _answers_like(exercise: Exercise, body: str, arguments: Arguments, expected: object) -> bool:
+    """Whether `body` gives an answer that a test expecting `expected` accepts."""
+    try:
+        return bool(run_function(function_code(exercise, body), exercise.name, arguments) == expected)
+    except Exception:  # a wrong body may fail in any way, and failing is being told apart
+        return False
+
+
+def chosen_tests(exercise: Exercise) -> list[str]:
+    """Asserts on those inputs that together expose the most wrong bodies, chosen greedily."""
+    reference = function_code(exercise, exercise.bodies[0])
+    wrong = [mistake.body for body in exercise.bodies for mistake in mistakes(body, exercise.parameters[0])]
+    wrong += CONSTANT_ANSWERS
+    expected = [run_function(reference, exercise.name, arguments) for arguments in exercise.inputs]
+    exposed = [
+        {body for body in wrong if not _answers_like(exercise, body, arguments, answer)}
+        for arguments, answer in zip(exercise.inputs, expected, strict=True)
+    ]
+    tests, known = [], set[str]()
+    left = list(range(len(exercise.inputs)))
+    for _ in range(TESTS_PER_PROBLEM):
+        best = max(left, key=lambda index: len(exposed[index] - known))
+        left.remove(best)
+        known |= exposed[best]
+        call = f"{exercise.name}({', '.join(map(repr, exercise.inputs[best]))})"
+        tests.append(f"assert {call} == {expected[best]!r}")
+    return tests
+
+
+def make_row(exercise: Exercise, task_id: int, split: str) -> Row:
+    """One problem in MBPP's format."""
+    return {
+        "task_id": task_id,
+        "text": exercise.text,
+        "code": function_code(exercise, normalised(exercise.bodies[0])),
+        "test_list": chosen_tests(exercise),
+        "test_setup_code": "",
+        "challenge_test_list": [],
+        "split": split,
+    }
+
+
+def make_problem_set(seed: int) -> dict[str, list[Row]]:
+    """All splits, split name -> rows; task ids count on from split to split; no identity and no prompt occurs twice."""
+    rng = random.Random(seed)
+    drawn: dict[str, list[Exercise]] = {split: [] for split in SPLIT_SIZES}
+    seen = set[str]()
+    while any(len(drawn[split]) < size for split, size in SPLIT_SIZES.items()):
+        exercise = draw_exercise(rng, FAMILIES)
+        split = split_of(exercise)
+        if len(drawn[split]) == SPLIT_SIZES[split] or seen & {exercise.identity, exercise.prompt}:
+            continue
+        seen |= {exercise.identity, exercise.prompt}
+        drawn[split].append(exercise)
+    task_ids = iter(range(1, sum(SPLIT_SIZES.values()) + 1))
+    return {
+        split: [make_row(exercise, next(task_ids), split) for exercise in exercises]
+        for split, exercises in drawn.items()
+    }
