@@ -1,0 +1,101 @@
+"""A run's identity and its record, `runs/<run>/run.json`: what was asked for, what ran, and how long it took.
+
+Steps add their parts as they finish; evaluate completes the record. prepare and filter know no run id.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from components.shared.errors import InfraError
+from components.shared.store import Store
+
+RUN_VARIABLE = "GRPO_RUN_ID"  # set by the local runner, whose run ids are its own
+LATEST = "runs/latest"
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "datasets", "kfp")
+
+
+def run_id_of(run_id: str, resume_run: str) -> str:
+    """The id under which a run is kept: the local runner's, else that of the run it continues, else KFP's own."""
+    return os.environ.get(RUN_VARIABLE) or resume_run or run_id
+
+
+def folder_of(run: str) -> str:
+    """The key prefix of everything that a run leaves."""
+    return f"runs/{run}"
+
+
+def record(store: Store, run: str, **parts: Any) -> dict[str, Any]:
+    """Merge parts into runs/<run>/run.json and return the whole; dictionaries merge, other values replace.
+
+    The steps of a run follow each other, so that no two of them write at once. InfraError when the file that is
+    there cannot be read as JSON: it is never silently replaced.
+    """
+    key = f"{folder_of(run)}/run.json"
+    try:
+        known = json.loads(store.read(key))
+    except KeyError:
+        known = {"run_id": run}
+    except ValueError:
+        raise InfraError(f"{store.uri(key)} is not JSON: move it away to let the run write a new one.") from None
+    whole = merged(known, parts)
+    store.write(key, (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode())
+    return whole
+
+
+def merged(known: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """`known` with `parts` on top, dictionaries within them likewise."""
+    whole = dict(known)
+    for name, value in parts.items():
+        both = isinstance(value, Mapping) and isinstance(whole.get(name), Mapping)
+        whole[name] = merged(whole[name], value) if both else value
+    return whole
+
+
+def mark_latest(store: Store, run: str) -> None:
+    """Make `runs/latest` name this run."""
+    store.write(LATEST, f"{run}\n".encode())
+
+
+def latest(store: Store) -> str | None:
+    """The newest run's id, or None before the first."""
+    try:
+        return store.read(LATEST).decode().strip()
+    except KeyError:
+        return None
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that decide a run's numbers, of those installed here."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout that this code runs from; None in an image, where code_version says it."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return None
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def digest_of(file: Path) -> str:
+    """The file's sha256, as `sha256:<hex>`."""
+    with file.open("rb") as opened:
+        return f"sha256:{hashlib.file_digest(opened, 'sha256').hexdigest()}"
