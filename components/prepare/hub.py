@@ -1,0 +1,66 @@
+"""Data sets on the model hub, or in its cache when the hub is out of reach.
+
+`datasets` retries by itself; a hub that stays unreachable is an infrastructure failure, an id, configuration or
+revision that does not exist is the user's mistake.
+"""
+
+import re
+from typing import Any
+
+from components.prepare.raw import RawData, row_of
+from components.settings import SPLITS
+from components.shared.errors import InfraError, UserError
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def read_hub(hub_id: str, config: str | None, revision: str, *, name: str) -> RawData:
+    """All splits of one configuration. The revision in the result is the commit that was read.
+
+    A data set with the one split `train` has none in truth, so its rows get no split.
+    """
+    builder = _download(hub_id, config, revision)
+    commit = builder.hash if _COMMIT.fullmatch(str(builder.hash)) else ""
+    if _COMMIT.fullmatch(revision) and commit and commit != revision:
+        raise InfraError(
+            f"The hub could not be reached for revision {revision} of the data set {hub_id}, and this machine's cache "
+            f"holds another one, {commit}."
+        )
+    tables = builder.as_dataset()
+    unknown = sorted(set(tables) - set(SPLITS))
+    if unknown:
+        raise UserError(
+            f"The data set {hub_id} has a split named {unknown[0]!r}: only {', '.join(SPLITS)} are known; "
+            "save the rows you want as files named train.jsonl and test.jsonl in a directory."
+        )
+    unsplit = set(tables) == {"train"}
+    rows = [
+        row_of(row, place=f"{hub_id}, split {split}, row {number}", split="" if unsplit else split)
+        for split in sorted(tables, key=SPLITS.index)
+        for number, row in enumerate(tables[split], start=1)
+    ]
+    return RawData(name=name, revision=commit, rows=rows)
+
+
+def _download(hub_id: str, config: str | None, revision: str) -> Any:
+    import datasets  # slow to import, and files of JSON do without
+    import httpx
+
+    try:
+        builder = datasets.load_dataset_builder(hub_id, config, revision=revision or None)
+        builder.download_and_prepare()
+    except datasets.exceptions.FileNotFoundDatasetsError as error:
+        raise UserError(f"{_sentence(error)} Check parameters dataset and dataset_revision, and HF_TOKEN.") from None
+    except (ValueError, datasets.exceptions.DatasetGenerationError) as error:
+        raise UserError(f"The data set {hub_id} cannot be read: {_sentence(error)}") from None
+    except (OSError, httpx.HTTPError) as error:
+        raise InfraError(
+            f"The data set {hub_id} could not be fetched from the hub {datasets.config.HF_ENDPOINT}, and is not in this "
+            f"machine's cache: {_sentence(error)}"
+        ) from error
+    return builder
+
+
+def _sentence(error: Exception) -> str:
+    """An error's first line, ending in one full stop."""
+    return str(error).strip().split("\n")[0].rstrip(".:") + "."
