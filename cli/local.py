@@ -1,0 +1,194 @@
+"""`python pipeline.py local`: the whole pipeline on this machine, as a person sees it.
+
+Parameters are checked and pinned, a sandbox is started, kfp's local runner works in a process of its own, its events
+are shown, and at the end stand the numbers, or the one sentence that says what went wrong and how to go on.
+"""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cli import revisions, summary
+from cli.display import make_display
+from cli.parameters import merged, pipeline_parameters
+from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
+from cli.sandbox import running_sandbox
+from cli.worker import Job
+from components.settings import check
+from components.shared.errors import FAILURE_FILE, UserError
+from components.shared.progress import PROGRESS_FILE, duration
+from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE
+from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, open_store
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+RUN_VARIABLE = "GRPO_RUN_ID"
+EVALUATION = "evaluation.json"
+STEPS = ("check", "prepare", "filter", "train", "evaluate")
+Say = Callable[[str], None]
+
+
+def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command: str) -> int:
+    """Run the pipeline with the given parameters over the defaults; returns the exit code.
+
+    run_id continues that run, or names a new one. reuse lets train and evaluate come from the cache too. command is
+    what repeats this run, for the advice at the end. UserError and InfraError before anything is started.
+    """
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    parameters = merged(given)
+    warnings = [*check(parameters), *_unused(given, parameters)]
+    parameters = revisions.resolve(parameters)
+    files = RunFiles(_local_root(), _checked_run_id(run_id))
+    again = f"{command} --run-id {files.run_id}"
+    files.prepare()
+    with signals_interrupt(), held(files):
+        for line in (f"grpo-code run {files.run_id}", *(f"warning: {text}" for text in warnings)):
+            console.print(line)
+        start = time.monotonic()
+        try:
+            outcome = _run(parameters, given, files, reuse=reuse, console=console)
+        except KeyboardInterrupt:
+            console.print(f"Stopped. What was finished is kept; go on with:\n  {again}")
+            return 130
+        if outcome.exit_code:
+            return _tell_failure(files, outcome, again, console.print)
+        _tell_result(files, outcome, parameters, command, console.print)
+        console.print(f"Done in {duration(time.monotonic() - start)}.")
+        return 0
+
+
+def command_line(options: dict[str, Any], params_file: Path | None) -> str:
+    """The command that repeats a run with these options, as it can be pasted into a shell."""
+    program = sys.executable
+    if program.startswith(os.getcwd() + os.sep):
+        program = os.path.relpath(program)
+    words = [program, "pipeline.py", "local", *(["--params", str(params_file)] if params_file else [])]
+    for name, value in options.items():
+        flag = pipeline_parameters()[name].flag
+        words += [flag if value else f"--no-{flag[2:]}"] if isinstance(value, bool) else [flag, str(value)]
+    return shlex.join(words)
+
+
+def _unused(given: dict[str, Any], parameters: dict[str, Any]) -> list[str]:
+    if "max_train_samples" not in given or parameters["use_filter"]:
+        return []
+    size = parameters["max_candidate_samples"]
+    return [f"max_train_samples works only with use_filter; without it max_candidate_samples ({size}) sets the size."]
+
+
+def _checked_run_id(run_id: str | None) -> str:
+    if run_id is None:
+        return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+    if not RUN_ID.fullmatch(run_id) or run_id in ("latest", "cache"):
+        raise UserError(f"--run-id {run_id!r} is no run id: use letters, digits, dots, dashes and underscores.")
+    return run_id
+
+
+def _store_root() -> str:
+    """The store's address for the steps: absolute, for a step may change its directory."""
+    root = os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+    open_store(root)  # refuses an address that is none, and a bucket without keys
+    return root if root.startswith("s3://") else str(Path(root).expanduser().absolute())
+
+
+def _local_root() -> Path:
+    root = _store_root()
+    return Path(DEFAULT_STORE).absolute() if root.startswith("s3://") else Path(root)
+
+
+def _run(
+    parameters: dict[str, Any], given: dict[str, Any], files: RunFiles, *, reuse: bool, console: Console
+) -> Outcome:
+    from pipeline import make_pipeline
+
+    with _sandbox_variables(given, files, console.print) as sandbox:
+        job = Job(
+            pipeline=make_pipeline(cache_training=reuse),
+            arguments=parameters,
+            artifacts=files.folder,
+            cache=files.cache,
+            log=files.log,
+            environment=_environment(files) | sandbox,
+        )
+        steps = [step for step in STEPS if step != "filter" or parameters["use_filter"]]
+        return follow(job, files, make_display(console, steps))
+
+
+def _environment(files: RunFiles) -> dict[str, str]:
+    return {
+        "PYTHONPATH": str(revisions.ROOT),
+        "PYTHONUNBUFFERED": "1",
+        STORE_VARIABLE: _store_root(),
+        RUN_VARIABLE: files.run_id,
+        FAILURE_FILE: str(files.failure),
+        PROGRESS_FILE: str(files.progress),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+@contextlib.contextmanager
+def _sandbox_variables(given: dict[str, Any], files: RunFiles, say: Say) -> Iterator[dict[str, str]]:
+    """What leads the steps to the sandbox: nothing when the user named one, else the address of our own.
+
+    That address is no parameter: it changes with every run and would defeat the cache.
+    """
+    if "sandbox_url" in given:
+        yield {}
+        return
+    with running_sandbox(files.sandbox_log, say) as url:
+        yield {URL_VARIABLE: url, TOKEN_VARIABLE: ""}
+
+
+def _tell_failure(files: RunFiles, outcome: Outcome, again: str, say: Say) -> int:
+    """The failed step's own sentence, or what can be said without one; returns the exit code."""
+    failed = [step for step, event in outcome.states.items() if event["state"] in ("failed", "running")]
+    step = failed[-1] if failed else "the local runner"
+    failure: dict[str, Any] = {
+        "step": step,
+        "kind": "unknown",
+        "message": "it ended without saying why.",
+        "exit_code": 1,
+    }
+    if files.failure.exists():
+        failure = json.loads(files.failure.read_text())
+    hints = {
+        "defect": "This is a defect of grpo-code; the log has the traceback.",
+        "unknown": "It may have been killed, for example for lack of memory.",
+    }
+    say(f"{failure['step']} failed: {failure['message']}")
+    if failure["kind"] in hints:
+        say(hints[failure["kind"]])
+    say(f"Log: {files.log}\nWhat was finished is kept; once this is mended, go on with:\n  {again}")
+    return int(failure["exit_code"])
+
+
+def _tell_result(files: RunFiles, outcome: Outcome, parameters: dict[str, Any], command: str, say: Say) -> None:
+    store, run_id = open_store(_store_root()), files.run_id
+    state = outcome.states["evaluate"]
+    if state["state"] == "reused":
+        file = _reused_evaluation(files, state["key"])
+        run_id = file.relative_to(files.root / "kfp").parts[0]
+        evaluation = json.loads(file.read_text())
+        say(f"\nNothing has changed since run {run_id}: these are its results.")
+    else:
+        evaluation = json.loads(store.read(f"runs/{run_id}/evaluate/{EVALUATION}"))
+    for line in ("", *summary.result_lines(evaluation), "", *summary.report_lines(store, run_id)):
+        say(line)
+    for line in ("", *summary.next_lines(evaluation, parameters, command), ""):
+        say(line)
+
+
+def _reused_evaluation(files: RunFiles, key: str) -> Path:
+    """evaluation.json in the artifact that kfp's cache answered with; `key` is the start of the entry's name."""
+    entry = next(files.cache.glob(f"{key}*.json"))
+    return Path(json.loads(entry.read_text())["evaluation"]["uri"]) / EVALUATION

@@ -1,0 +1,127 @@
+"""The pipeline's parameters as command-line options and as a TOML file.
+
+Names, types, defaults and help come from the compiled pipeline, so that they stand in pipeline.py alone. Values are
+merged as defaults < file < options; whatever does not fit is refused in one sentence.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import click
+
+from components.shared.errors import UserError
+
+# kfp's name of a type: (Python type, what a person calls it, an example)
+KINDS: dict[str, tuple[type, str, str]] = {
+    "String": (str, "text", '"text"'),
+    "Integer": (int, "a whole number", "8"),
+    "Float": (float, "a number", "0.5"),
+    "Boolean": (bool, "true or false", "true"),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One pipeline parameter; kind is a key of KINDS."""
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """The option as a person types it, for example `--max-eval-samples`."""
+        return "--" + self.name.replace("_", "-")
+
+
+@lru_cache(maxsize=1)
+def pipeline_parameters() -> dict[str, Parameter]:
+    """All parameters of the pipeline by name, in the order of its signature."""
+    from pipeline import grpo_code
+
+    inputs = grpo_code.component_spec.inputs
+    return {name: Parameter(name, spec.type, spec.default, spec.description or "") for name, spec in inputs.items()}
+
+
+def convert(parameter: Parameter, value: Any, *, named: str) -> Any:
+    """The value in the parameter's type; `named` is what the user called it. UserError when it does not fit."""
+    wanted, words, example = KINDS[parameter.kind]
+    if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)):
+        return value
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if wanted is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    raise UserError(f"{named} {value!r} is not {words}: write it like {example}.")
+
+
+class _Value(click.ParamType[Any]):
+    """Text of an option, read as its parameter's type."""
+
+    def __init__(self, parameter: Parameter) -> None:
+        self.parameter = parameter
+        self.name = KINDS[parameter.kind][0].__name__
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        parsed = value
+        wanted = KINDS[self.parameter.kind][0]
+        if isinstance(value, str) and wanted in (int, float):
+            try:
+                parsed = wanted(value)
+            except ValueError:
+                parsed = value
+        return convert(self.parameter, parsed, named=self.parameter.flag)
+
+
+def options() -> list[click.Option]:
+    """One click option per parameter; None means that the user did not give it."""
+    made = []
+    for parameter in pipeline_parameters().values():
+        shown = f"{parameter.help} [default: {show(parameter.default)}]"
+        if parameter.kind == "Boolean":
+            both = f"{parameter.flag}/--no-{parameter.flag[2:]}"
+            made.append(click.Option([both, parameter.name], default=None, help=shown))
+        else:
+            made.append(click.Option([parameter.flag, parameter.name], type=_Value(parameter), help=shown))
+    return made
+
+
+def show(value: Any) -> str:
+    """A default as the README and `--help` print it."""
+    return "empty" if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """` Did you mean x?` with a leading blank, or nothing when no name is near."""
+    near = difflib.get_close_matches(name.replace("-", "_"), list(names), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """The overrides in a flat TOML file of parameters; UserError says which file and key are wrong."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"The parameter file {file} does not exist: give --params the path of a TOML file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The parameter file {file} cannot be read ({error}): give a TOML file in UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"The parameter file {file} is not TOML ({error}): write lines like `epochs = 1`.") from None
+    known, values = pipeline_parameters(), {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise UserError(f"{file}: there is no parameter {key!r}.{nearest(name, known)}")
+        values[name] = convert(known[name], value, named=f"{file}: {key}")
+    return values
+
+
+def merged(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every parameter's value: the given ones over the defaults, in the order of the signature."""
+    return {name: given.get(name, parameter.default) for name, parameter in pipeline_parameters().items()}

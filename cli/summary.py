@@ -1,0 +1,49 @@
+"""The end of a local run in words: what changed, how sure that is, where the reports are, and what to do next."""
+
+from typing import Any
+
+from components.shared.store import Store
+
+REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
+
+
+def points(fraction: float) -> str:
+    """A difference of rates as signed percentage points: 0.327 -> `+32.7`."""
+    return f"{fraction * 100:+.1f}"
+
+
+def result_lines(evaluation: dict[str, Any]) -> list[str]:
+    """The comparison of base and tuned model; `evaluation` is evaluation.json."""
+    base, tuned = evaluation["base"]["pass_at_1"], evaluation["tuned"]["pass_at_1"]
+    difference, smallest = evaluation["difference"], evaluation["minimum_detectable"]
+    low, high = difference["ci95"]
+    problems, samples = evaluation["problems"], evaluation["samples_per_problem"]
+    within_noise = low <= 0 <= high
+    verdict = "within noise: 0 lies in the interval" if within_noise else "beyond noise: 0 lies outside the interval"
+    buckets = ", ".join(f"{len(ids)} {name}" for name, ids in evaluation["buckets"].items())
+    return [
+        f"pass@1 on {problems} held-out problems, {samples} samples each",
+        f"  base        {base:6.1%}",
+        f"  tuned       {tuned:6.1%}",
+        f"  difference  {points(difference['pass_at_1'])} points, 95 % interval {points(low)} to {points(high)}",
+        f"              {verdict} (this size of evaluation can show {smallest * 100:.1f} points)",
+        f"  problems    {buckets}",
+    ]
+
+
+def report_lines(store: Store, run_id: str) -> list[str]:
+    """Where a person finds the run's pages; only those that exist."""
+    keys = [f"runs/{run_id}/{name}" for name in REPORTS]
+    found = [store.uri(key) for key in keys if store.exists(key)]
+    return ["Reports:", *(f"  {uri}" for uri in found)] if found else []
+
+
+def next_lines(evaluation: dict[str, Any], parameters: dict[str, Any], command: str) -> list[str]:
+    """What is worth doing now; `command` repeats this run."""
+    low, high = evaluation["difference"]["ci95"]
+    lines = ["Next:", "  open the first report: the code that was learnt, and the code that was lost"]
+    if low <= 0 <= high:
+        lines.append(f"  {command} --num-eval-examples N: more held-out problems show a smaller difference")
+    if not parameters["use_filter"]:
+        lines.append(f"  {command} --use-filter: train only on what the base solves sometimes")
+    return lines
