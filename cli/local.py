@@ -27,11 +27,11 @@ from cli.worker import Job
 from components.settings import check
 from components.shared.errors import FAILURE_FILE, UserError
 from components.shared.progress import PROGRESS_FILE, duration
+from components.shared.run import RUN_VARIABLE, folder_of
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE
 from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, open_store
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-RUN_VARIABLE = "GRPO_RUN_ID"
 EVALUATION = "evaluation.json"
 STEPS = ("check", "prepare", "filter", "train", "evaluate")
 Say = Callable[[str], None]
@@ -181,7 +181,7 @@ def _tell_result(files: RunFiles, outcome: Outcome, parameters: dict[str, Any], 
         evaluation = json.loads(file.read_text())
         say(f"\nNothing has changed since run {run_id}: these are its results.")
     else:
-        evaluation = json.loads(store.read(f"runs/{run_id}/evaluate/{EVALUATION}"))
+        evaluation = json.loads(store.read(f"{folder_of(run_id)}/evaluate/{EVALUATION}"))
     for line in ("", *summary.result_lines(evaluation), "", *summary.report_lines(store, run_id)):
         say(line)
     for line in ("", *summary.next_lines(evaluation, parameters, command), ""):

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from components.prepare.files import SUFFIXES
+from components.prepare.sources import FORMS, NAMED
 from components.shared.errors import UserError
 from components.shared.store import open_store
 
@@ -20,8 +22,6 @@ PINS = "images/*/requirements.txt"
 COMMIT = re.compile(r"[0-9a-f]{40}")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
-DATA_FILES = (".json", ".jsonl")
-HUB_NAMES = {"mbpp": "google-research-datasets/mbpp", "mbpp-sanitized": "google-research-datasets/mbpp"}
 
 
 def code_version(root: Path = ROOT) -> str:
@@ -61,16 +61,18 @@ def _check_model_folder(folder: Path) -> None:
 
 
 def _dataset_revision(dataset: str, revision: str) -> str:
+    if dataset in NAMED:
+        return hub_commit("dataset", NAMED[dataset][0], revision or "main")
     if dataset.startswith("s3://"):
-        return _agreed("dataset_revision", revision, _object_digest(dataset), dataset)
+        return _agreed("dataset_revision", revision, _objects_digest(dataset), dataset)
     path = Path(dataset).expanduser()
     if path.is_dir():
         return _agreed("dataset_revision", revision, _folder_digest(path), dataset)
     if path.is_file():
         return _agreed("dataset_revision", revision, _digest(path.parent, [path]), dataset)
-    if path.suffix in DATA_FILES or not HUB_ID.fullmatch(dataset):
-        raise UserError(f"The data set {dataset} does not exist: name a .jsonl or .json file, a directory or a hub id.")
-    return hub_commit("dataset", HUB_NAMES.get(dataset, dataset), revision or "main")
+    if path.suffix in SUFFIXES or not HUB_ID.fullmatch(dataset):
+        raise UserError(f"The data set {dataset} does not exist: {FORMS}.")
+    return hub_commit("dataset", dataset, revision or "main")
 
 
 def _agreed(parameter: str, asked: str, found: str, where: str) -> str:
@@ -97,13 +99,16 @@ def _digest(root: Path, files: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def _object_digest(address: str) -> str:
+def _objects_digest(address: str) -> str:
+    """The digest of the object at s3://bucket/key, or of all objects below that key."""
     bucket, _, key = address.removeprefix("s3://").partition("/")
-    try:
-        data = open_store(f"s3://{bucket}").read(key)
-    except KeyError:
-        raise UserError(f"The data set {address} does not exist: name an object in the bucket {bucket}.") from None
-    return hashlib.sha256(data).hexdigest()
+    store, total = open_store(f"s3://{bucket}"), hashlib.sha256()
+    keys = [key] if store.exists(key) else store.keys(key.rstrip("/") + "/")
+    for each in keys:
+        total.update(f"{each}\0{hashlib.sha256(store.read(each)).hexdigest()}\n".encode())
+    if not keys:
+        raise UserError(f"The data set {address} does not exist: the bucket has no such object and none below it.")
+    return total.hexdigest()
 
 
 def hub_commit(kind: str, name: str, revision: str) -> str:

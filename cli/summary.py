@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from components.shared.run import folder_of
 from components.shared.store import Store
 
 REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
@@ -33,7 +34,7 @@ def result_lines(evaluation: dict[str, Any]) -> list[str]:
 
 def report_lines(store: Store, run_id: str) -> list[str]:
     """Where a person finds the run's pages; only those that exist."""
-    keys = [f"runs/{run_id}/{name}" for name in REPORTS]
+    keys = [f"{folder_of(run_id)}/{name}" for name in REPORTS]
     found = [store.uri(key) for key in keys if store.exists(key)]
     return ["Reports:", *(f"  {uri}" for uri in found)] if found else []
 
