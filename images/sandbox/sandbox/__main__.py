@@ -1,0 +1,119 @@
+"""The command line: `python -m sandbox` in the folder above this package.
+
+Prints `sandbox: listening on http://HOST:PORT` on standard output once it answers (ready or not: see /readyz). Ends on
+SIGTERM, SIGINT and, with --exit-with-parent, at the end of its standard input.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import socket
+import sys
+import tempfile
+
+import prometheus_client
+import uvicorn
+
+from sandbox import kernel
+from sandbox.service import Service, make_app
+from sandbox.syscalls import NUMBERS
+from sandbox.worker import Settings
+
+GRACE_SECONDS = 5
+LEAST_CAPACITY = 256
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """The options; exits with code 2 and a sentence for what cannot be."""
+    parser = argparse.ArgumentParser(prog="sandbox", description="Judge untrusted Python programs by their tests.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8080, help="port, 0 for a free one (%(default)s)")
+    parser.add_argument("--metrics-port", type=int, default=0, help="port of /metrics, 0 for none (%(default)s)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="programs at a time (%(default)s)")
+    parser.add_argument("--queue", type=int, default=4096, help="items that may wait (%(default)s)")
+    parser.add_argument("--memory-mib", type=int, default=1024, help="address space of a program (%(default)s)")
+    parser.add_argument("--scratch", default=tempfile.gettempdir(), help="where scratch folders go (%(default)s)")
+    parser.add_argument("--without-landlock", action="store_true", help="judge without confining what files are read")
+    parser.add_argument("--exit-with-parent", action="store_true", help="end when standard input ends")
+    parser.add_argument("--self-test", action="store_true", help="try every layer, print the result, exit 0 or 1")
+    options = parser.parse_args(arguments)
+    if options.workers < 1:
+        parser.error(f"--workers is {options.workers}: at least one is needed.")
+    if options.queue < LEAST_CAPACITY:
+        parser.error(f"--queue is {options.queue}: at least {LEAST_CAPACITY}, the size of one request, is needed.")
+    if options.memory_mib < 128:
+        parser.error(f"--memory-mib is {options.memory_mib}: an interpreter needs at least 128.")
+    if not os.access(options.scratch, os.W_OK | os.X_OK):
+        parser.error(f"--scratch is {options.scratch}, which cannot be written to: name a folder that can.")
+    if sys.platform != "linux" or kernel.MACHINE not in NUMBERS:
+        parser.error("the sandbox runs on Linux, x86-64 or arm64, only: use a container elsewhere.")
+    return options
+
+
+class Server(uvicorn.Server):
+    """uvicorn, announcing itself on one line and ending with its parent when asked to."""
+
+    def __init__(self, config: uvicorn.Config, *, exit_with_parent: bool) -> None:
+        super().__init__(config)
+        self._exit_with_parent = exit_with_parent
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.should_exit or not sockets:
+            return
+        if self._exit_with_parent:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read_parent)
+        host, port = sockets[0].getsockname()[:2]
+        print(f"sandbox: listening on http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+
+    def _read_parent(self) -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; exits with code 2 and a sentence when the address is taken or is none."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        print(f"sandbox: cannot listen on {host} port {port}: {error.strerror or error}.", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def self_test(service: Service) -> int:
+    """Print what the self-test finds as JSON; 0 when the service would judge."""
+    try:
+        service.start()
+        readiness = service.readiness()
+    finally:
+        service.pool.stop()
+    print(json.dumps(readiness.model_dump(), indent=2))
+    return 0 if readiness.ready else 1
+
+
+def main(arguments: list[str]) -> int:
+    """Run the service until it is told to stop."""
+    options = parse_arguments(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # its memory holds tests and the token
+    settings = Settings(options.memory_mib << 20, not options.without_landlock, options.scratch)
+    token = os.environ.get("SANDBOX_TOKEN") or None
+    service = Service(settings, workers=options.workers, capacity=options.queue, token=token)
+    if options.self_test:
+        return self_test(service)
+    listener = listen(options.host, options.port)
+    if options.metrics_port:
+        prometheus_client.start_http_server(options.metrics_port, options.host, service.metrics.registry)
+    config = uvicorn.Config(
+        make_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_SECONDS
+    )
+    Server(config, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""The HTTP contract: what a request for verdicts looks like, and what comes back."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+
+MAX_ITEMS = 256
+MAX_TESTS = 1000
+MAX_TIMEOUT_SECONDS = 60.0
+
+Outcome = Literal["passed", "failed", "error", "timeout", "memory", "syntax", "rejected", "infra"]
+
+
+def _any_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a string")
+    return value
+
+
+# A model writes anything, halves of surrogate pairs too, which pydantic's own `str` refuses with the whole request.
+AnyText = Annotated[str, PlainValidator(_any_text), WithJsonSchema({"type": "string"})]
+
+
+class Item(BaseModel):
+    """One program and the tests that judge it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str = Field(max_length=200, description="Names the item in the response; unique in the request.")
+    program: AnyText = Field(description="The candidate's whole source.")
+    entry_point: str = Field(max_length=200, description="The global name of the program that the tests use.")
+    setup: str = Field(default="", description="Python run by the judge before the tests: the imports they need.")
+    tests: list[str] = Field(min_length=1, max_length=MAX_TESTS, description="Python blocks, each judged as one test.")
+    timeout_s: float = Field(
+        gt=0, le=MAX_TIMEOUT_SECONDS, description="CPU seconds for the whole item, loading included; 3x as wall time."
+    )
+
+    @model_validator(mode="after")
+    def _entry_point_is_a_name(self) -> "Item":
+        if not self.entry_point.isidentifier():
+            raise ValueError(f"entry_point {self.entry_point!r} is no Python name")
+        return self
+
+
+class VerdictsRequest(BaseModel):
+    """A batch of items."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: list[Item] = Field(min_length=1, max_length=MAX_ITEMS)
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> "VerdictsRequest":
+        ids = [item.id for item in self.items]
+        repeated = sorted({identifier for identifier in ids if ids.count(identifier) > 1})
+        if repeated:
+            raise ValueError(f"ids must be unique: {repeated[0]!r} occurs {ids.count(repeated[0])} times")
+        return self
+
+
+class TestOutcome(BaseModel):
+    """What became of one test."""
+
+    __test__ = False
+
+    index: int
+    outcome: Outcome | Literal["not_run"]
+    detail: str
+
+
+class Verdict(BaseModel):
+    """What became of one item: the outcome of the first test that did not pass, else `passed`."""
+
+    id: str
+    outcome: Outcome
+    passed: bool | None = Field(description="null for infra: nothing is known about the program.")
+    tests: list[TestOutcome]
+    detail: str
+    cpu_ms: float = Field(description="CPU time of the program's process, loading included.")
+    wall_ms: float
+
+
+class VerdictsResponse(BaseModel):
+    """One verdict an item, in the request's order."""
+
+    verdicts: list[Verdict]
+
+
+class Readiness(BaseModel):
+    """Whether the service judges, and what its self-test found."""
+
+    ready: bool
+    reason: str | None = Field(description="Why it is not ready.")
+    version: str = Field(description="Digest of the judging code and the interpreter: verdicts may change with it.")
+    python: str
+    landlock_abi: int = Field(description="0: the kernel has none.")
+    layers: dict[str, str] = Field(description="Layer of the jail: holds, absent (allowed by a flag) or what leaked.")
+    workers: int
+    live_workers: int
+    unfinished: int = Field(description="Items that wait or are being judged.")
+    capacity: int

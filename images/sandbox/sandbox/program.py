@@ -1,0 +1,146 @@
+"""Inside the jail: load the candidate program and answer the examiner's requests about it.
+
+Nothing here protects anything. The program shares this process and may change whatever it finds; all it can reach by
+that is the data it sends, and data is judged elsewhere. What this module owes is the honest program's right answer.
+
+A request is [operation, *tokens of its operands]; a reply is ["ok", *tokens], ["raise", base, name, message] or, from
+loading, ["syntax", message].
+"""
+
+import _sitebuiltins
+import builtins
+import socket
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from sandbox import wire
+
+# Not "__main__": a demo behind `if __name__ == "__main__"` is no part of the solution, and often asks for input.
+MODULE_NAME = "program"
+MAX_HANDLES = 100_000
+MAX_TEXT = 300  # characters of an exception's message that are worth sending
+
+
+class Handles:
+    """Objects that cannot travel, by number; the same object always gets the same number."""
+
+    def __init__(self) -> None:
+        self._objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+
+    def describe(self, value: Any) -> list[Any]:
+        """The token that stands for `value` at the examiner's end: its number, whether callable, its type's name."""
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = len(self._objects)
+            if number >= MAX_HANDLES:
+                raise wire.TooLarge(f"more than {MAX_HANDLES} objects that are not plain data")
+            self._objects.append(value)
+            self._numbers[id(value)] = number
+        return [f"h{number} {'c' if callable(value) else 'o'} {type(value).__name__}"]
+
+    def get(self, number: str) -> Any:
+        """The object behind a number."""
+        return self._objects[int(number)]
+
+
+class Program:
+    """The candidate's module and everything the examiner may ask of it."""
+
+    def __init__(self) -> None:
+        self.module = types.ModuleType(MODULE_NAME)
+        sys.modules[MODULE_NAME] = self.module  # dataclasses and typing look their class's module up
+        self.handles = Handles()
+        self.operations: dict[str, Callable[..., Any]] = {
+            "call": lambda target, positional, named: target(*positional, **named),
+            "getattr": getattr,
+            "setattr": setattr,
+            "delattr": delattr,
+            "getitem": lambda target, key: target[key],
+            "setitem": lambda target, key, value: target.__setitem__(key, value),
+            "delitem": lambda target, key: target.__delitem__(key),
+            "iter": iter,
+            "next": next,
+            "len": len,
+            "str": str,
+            "repr": repr,
+            "int": int,
+            "float": float,
+            "isinstance": isinstance,
+        }
+
+    def load(self, source: str) -> list[Any]:
+        """Compile and run the module; the reply to send."""
+        try:
+            code = compile(source, "<program>", "exec", dont_inherit=True)
+        except MemoryError as error:
+            return raised(error)
+        except (SyntaxError, ValueError, RecursionError, OverflowError) as error:
+            return ["syntax", message_of(error)]
+        exec(code, self.module.__dict__)
+        return ["ok", None]
+
+    def resolve(self, letter: str, text: str) -> Any:
+        """What a reference from the examiner means: "n" a global name of the program, "h" a handle's number."""
+        if letter == "h":
+            return self.handles.get(text)
+        if letter != "n":
+            raise wire.WireError(f"unknown token {letter!r}")
+        try:
+            return self.module.__dict__[text]
+        except KeyError:
+            if hasattr(builtins, text):
+                return getattr(builtins, text)
+            raise NameError(f"name {text!r} is not defined") from None
+
+    def answer(self, request: list[Any]) -> list[Any]:
+        """The reply to one request."""
+        operation, *tokens = request
+        if operation == "load":
+            return self.load(tokens[0])
+        operands = wire.decode(tokens, self.resolve)
+        reply: list[Any] = ["ok"]
+        wire.encode(self.operations[operation](*operands), reply, self.handles.describe)
+        return reply
+
+
+def message_of(error: BaseException) -> str:
+    """str(error), whatever the program made of it."""
+    try:
+        return str(error)[:MAX_TEXT]
+    except BaseException:
+        return "(its message cannot be read)"
+
+
+def raised(error: BaseException) -> list[Any]:
+    """The reply that reports an exception: its nearest built-in base, its own name, its message."""
+    base = next((kind.__name__ for kind in type(error).__mro__ if getattr(builtins, kind.__name__, None) is kind), "")
+    if isinstance(error, wire.TooLarge):
+        base = "TooLarge"
+    name = type(error).__name__
+    return ["raise", str(base), str(name)[:100], message_of(error)]
+
+
+def serve(connection: socket.socket) -> None:
+    """Answer requests until the examiner closes the connection. The caller ends the process then."""
+    program = Program()
+    reader = wire.Reader(connection, limit=2 * wire.MAX_MESSAGE_BYTES)
+    connection.sendall(wire.frame("", limit=wire.MAX_MESSAGE_BYTES))  # the jail is shut, without trouble
+    while True:
+        try:
+            request = reader.read()
+        except EOFError:
+            return
+        try:
+            message = wire.frame(program.answer(request), limit=wire.MAX_MESSAGE_BYTES)
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: the program's, not this process's
+            message = wire.frame(raised(error), limit=wire.MAX_MESSAGE_BYTES)
+        connection.sendall(message)
+
+
+def restore_site_builtins() -> None:
+    """exit() and quit(), which the interpreter lacks when it is started without `site`."""
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]

@@ -1,0 +1,242 @@
+"""The examiner's end of the program: a link that sends requests, and stand-ins that tests use like the real thing.
+
+A stand-in is a name of the program, or an object of its that cannot travel as data (a handle). Using one sends a
+request into the jail, and what comes back is plain data or another handle. Whatever would let the program decide the
+outcome is not passed on: stand-ins are equal to themselves alone, hash by identity, and have no truth value.
+"""
+
+import builtins
+import reprlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from sandbox import wire
+
+
+class ProgramGone(BaseException):
+    """The other end of the link is closed. No `except Exception` in a test may swallow it."""
+
+
+class TestFault(BaseException):
+    """The test or its setup is at fault, not the program: the data set must be repaired."""
+
+    __test__ = False
+
+
+class ProgramStopped(BaseException):
+    """The program raised what is no Exception (SystemExit, say): as final for a test as the real thing."""
+
+
+class Link:
+    """The connection to one jailed program."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._reader = wire.Reader(connection, limit=wire.MAX_MESSAGE_BYTES)
+        self._handles: dict[str, StandIn] = {}
+        self.last_value: Any = None  # of the program, for people to read
+        self.gone = False
+        self.violation = ""  # what the program's reply did that no reply can do
+        self.fault = ""  # what the test asked that cannot be asked
+
+    def wait_for_jail(self) -> str:
+        """What went wrong while the program's jail was being shut, "" if nothing; nothing foreign has run before."""
+        try:
+            return str(self._reader.read())
+        except (EOFError, OSError, wire.WireError) as error:
+            return f"its process ended before the program was loaded ({type(error).__name__})"
+
+    def load(self, source: str) -> list[Any]:
+        """Load the program; the reply."""
+        return self._exchange(["load", source])
+
+    def ask(self, operation: str, *operands: Any) -> Any:
+        """One operation on the program; its value, or its exception raised here."""
+        request: list[Any] = [operation]
+        try:
+            wire.encode(operands, request, self._reference)
+        except (TypeError, wire.TooLarge) as error:
+            self.fault = f"it hands the program what cannot be sent: {error}"
+            raise TestFault(self.fault) from None
+        reply = self._exchange(request)
+        try:
+            if reply[0] == "ok":
+                self.last_value = wire.decode(reply[1:], self._resolve)
+                return self.last_value
+            _, base, name, message = reply
+            error = _exception(str(base), str(name), str(message))
+        except (wire.WireError, ValueError, IndexError, RecursionError) as problem:
+            raise self._broken(str(problem)) from None
+        raise error
+
+    def last_value_text(self) -> str:
+        """The last value the program gave, shortened for people."""
+        try:
+            return _SHORT.repr(self.last_value)
+        except Exception as error:
+            return f"(no text: {type(error).__name__})"
+
+    def _exchange(self, request: list[Any]) -> list[Any]:
+        if self.gone or self.violation:
+            raise ProgramGone
+        try:
+            self._connection.sendall(wire.frame(request, limit=wire.MAX_MESSAGE_BYTES))
+            reply = self._reader.read()
+        except (EOFError, OSError):
+            self.gone = True
+            raise ProgramGone from None
+        except wire.TooLarge as error:
+            self.fault = f"it is too large to be sent: {error}"
+            raise TestFault(self.fault) from None
+        except wire.WireError as error:
+            raise self._broken(str(error)) from None
+        if type(reply) is not list or not reply:
+            raise self._broken("no list")
+        return reply
+
+    def _broken(self, reason: str) -> ProgramGone:
+        self.violation = f"the program's reply breaks the protocol: {reason}"
+        return ProgramGone(self.violation)
+
+    def _reference(self, value: Any) -> list[Any] | None:
+        return [value._reference] if isinstance(value, StandIn) else None
+
+    def _resolve(self, letter: str, text: str) -> Any:
+        """The handle for a token "h<number> <c or o> <type name>"; the same number is always the same object."""
+        number, _, rest = text.partition(" ")
+        callable_flag, _, type_name = rest.partition(" ")
+        if letter != "h" or not (number.isascii() and number.isdigit() and len(number) < 9):
+            raise wire.WireError("unknown token")
+        if number not in self._handles:
+            kind = CallableHandle if callable_flag == "c" else Handle
+            self._handles[number] = kind(self, f"h{number}", type_name[:60])
+        return self._handles[number]
+
+
+class StandIn:
+    """What tests use in place of something that lives in the jail."""
+
+    __slots__ = ("_link", "_reference", "_label")
+
+    def __init__(self, link: Link, reference: str, label: str) -> None:
+        object.__setattr__(self, "_link", link)
+        object.__setattr__(self, "_reference", reference)
+        object.__setattr__(self, "_label", label)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__") and name != "__name__":
+            raise AttributeError(name)  # Python's own protocols ask for these; none of them is the program's to answer
+        return self._link.ask("getattr", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._link.ask("setattr", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._link.ask("delattr", self, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._link.ask("getitem", self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._link.ask("setitem", self, key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self._link.ask("delitem", self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Item by item as the test asks for them, so that an endless generator is no more endless than in place."""
+        iterator = self._link.ask("iter", self)
+        if not isinstance(iterator, StandIn):  # an iterator is never data: the program answered something else
+            raise self._link._broken("no iterator")
+        while True:
+            try:
+                item = self._link.ask("next", iterator)
+            except StopIteration:
+                return
+            yield item
+
+    def __next__(self) -> Any:
+        return self._link.ask("next", self)
+
+    def __len__(self) -> int:
+        return self._typed("len", int)
+
+    def __int__(self) -> int:
+        return self._typed("int", int)
+
+    def __float__(self) -> float:
+        return self._typed("float", float)
+
+    def __str__(self) -> str:
+        return self._typed("str", str)
+
+    def __repr__(self) -> str:
+        return f"<{self._label} in the sandbox>"
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the truth of {self!r} is not the program's to decide")
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, StandIn) and self._link.ask("isinstance", value, self) is True
+
+    def _typed(self, operation: str, kind: type) -> Any:
+        value = self._link.ask(operation, self)
+        if type(value) is not kind:
+            raise self._link._broken(f"{operation} gave a {type(value).__name__}")
+        return value
+
+
+class CallableHandle(StandIn):
+    """A stand-in that can be called: a name of the program, or a handle on a function or class."""
+
+    __slots__ = ()
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        return self._link.ask("call", self, list(positional), named)
+
+
+class Handle(StandIn):
+    """A stand-in for an object that is neither data nor callable."""
+
+    __slots__ = ()
+
+
+def name_stand_in(link: Link, name: str) -> CallableHandle:
+    """The stand-in for a global name of the program; it is looked up at each use."""
+    return CallableHandle(link, f"n{name}", name)
+
+
+def _exception(base: str, name: str, message: str) -> BaseException:
+    """The exception to raise in the test for one that the program raised: of its nearest built-in base."""
+    if base == "TooLarge":
+        return mark(ProgramStopped(f"it returned {message}"))
+    kind = getattr(builtins, base, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        kind = Exception
+    text = message if name == base else f"{name}: {message}" if message else name
+    if not issubclass(kind, Exception):
+        return mark(ProgramStopped(f"{name}: {message}" if message else name))
+    for candidate in kind.__mro__:
+        try:
+            return mark(candidate(text))
+        except TypeError:
+            continue  # UnicodeDecodeError and its like want more than a message; their base does not
+    return mark(Exception(text))
+
+
+def mark(error: BaseException) -> BaseException:
+    """Note on an exception that the program raised it, not the test."""
+    error.from_program = True  # type: ignore[attr-defined]
+    return error
+
+
+def is_from_program(error: BaseException) -> bool:
+    """Whether an exception, seen in a test, was raised by the program."""
+    return getattr(error, "from_program", False) is True
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 120
+_SHORT.maxlong = 60
+_SHORT.maxlevel = 4

@@ -1,0 +1,145 @@
+"""Putting a verdict together: from the records of the tests, and from how the processes behind them ended."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any
+
+MAX_PROGRAM = 256 * 1024  # characters of a program
+MAX_SCRATCH_FILES = 64  # that a program may have at a time
+RETRY = "retry"  # key of a verdict that another try might better; never leaves the service
+
+
+@dataclass
+class Ending:
+    """How a jailed program ended."""
+
+    by_itself: bool
+    status: int
+    cpu_seconds: float
+    overflowed: bool
+
+
+def refuse(program: str) -> str:
+    """Why a program is not even compiled, "" if it is."""
+    if len(program) > MAX_PROGRAM:
+        return f"the program has {len(program)} characters, above the limit of {MAX_PROGRAM}"
+    if "\0" in program:
+        return "the program contains a null character"
+    try:
+        program.encode()
+    except UnicodeEncodeError:
+        return "the program contains half a surrogate pair, which is no text"
+    return ""
+
+
+def complete(
+    tests: list[dict[str, Any]],
+    *,
+    expected: int,
+    timeout_s: float,
+    trouble: str,
+    cut: str,
+    program_loading: bool,
+    examiner_status: int,
+    ending: Ending,
+) -> None:
+    """Complete the records of a run in place: what became of the test that has none, or whose program went away.
+
+    Args:
+        tests: one record a test, in order, as far as the examiner came.
+        expected: number of tests of the item.
+        timeout_s: CPU time it was allowed, in seconds.
+        trouble: what went wrong with the jail before anything foreign ran, "" if nothing.
+        cut: why the run was cut off, "" if it was not.
+        program_loading: whether it had come as far as the program: before that, the data set is to blame.
+        examiner_status: wait status of the tests' process.
+        ending: of the program's process.
+    """
+    if tests and tests[-1]["outcome"] == "gone":
+        tests[-1].update(explain_ending(ending, timeout_s))
+    if len(tests) == expected or (tests and tests[-1]["outcome"] != "passed"):
+        return
+    if trouble:
+        outcome = _infra(trouble)
+    elif cut and program_loading:
+        outcome = {"outcome": "timeout", "detail": cut}
+    elif cut:
+        outcome = {"outcome": "infra", "detail": f"the data set is at fault: its setup took {cut}"}
+    else:
+        outcome = explain_examiner(program_loading, examiner_status)
+    tests.append({"index": len(tests), **outcome})
+
+
+def explain_ending(ending: Ending, timeout_s: float) -> dict[str, Any]:
+    """Outcome and detail of a program whose process went away."""
+    if ending.overflowed:
+        return {"outcome": "error", "detail": f"the program made more than {MAX_SCRATCH_FILES} files"}
+    if not ending.by_itself:
+        return {"outcome": "error", "detail": "the program closed its connection to the judge"}
+    if os.WIFEXITED(ending.status):
+        code = os.WEXITSTATUS(ending.status)
+        return {"outcome": "error", "detail": f"the program ended its process (exit code {code})"}
+    number = os.WTERMSIG(ending.status)
+    if ending.cpu_seconds > timeout_s and number in (signal.SIGXCPU, signal.SIGKILL):
+        return {"outcome": "timeout", "detail": f"more than {timeout_s:g} s of CPU time"}
+    if number == signal.SIGKILL:  # not ours, and a jailed program cannot send it
+        return _infra("the program's process was killed from outside (out of memory on this machine?)")
+    return {"outcome": "error", "detail": f"the program was killed by {_signal_name(number)}"}
+
+
+def explain_examiner(program_loading: bool, status: int) -> dict[str, Any]:
+    """Outcome and detail when the tests' process ended without a record."""
+    if not os.WIFSIGNALED(status):
+        code = os.WEXITSTATUS(status)
+        return {"outcome": "infra", "detail": f"the tests ended their own process (exit code {code})"}
+    number = os.WTERMSIG(status)
+    if number == signal.SIGKILL or not program_loading:
+        return _infra(f"the tests were killed by {_signal_name(number)}")
+    if number == signal.SIGXCPU:
+        return {"outcome": "timeout", "detail": "the tests ran out of CPU time on what the program returned"}
+    return {"outcome": "error", "detail": f"the tests crashed on what the program returned ({_signal_name(number)})"}
+
+
+def make(
+    item: dict[str, Any], records: list[dict[str, Any]], cpu_seconds: float, started: float
+) -> dict[str, Any]:
+    """The verdict in the response's shape; tests without a record have not run. RETRY marks what may be retried."""
+    tests = [
+        {"index": index, "outcome": record["outcome"], "detail": _text(record["detail"])}
+        for index, record in enumerate(records)
+    ]
+    decisive = next((test for test in tests if test["outcome"] != "passed"), tests[-1])
+    outcome = decisive["outcome"]
+    tests += [{"index": index, "outcome": "not_run", "detail": ""} for index in range(len(tests), len(item["tests"]))]
+    verdict = {
+        "id": item["id"],
+        "outcome": outcome,
+        "passed": None if outcome == "infra" else outcome == "passed",
+        "tests": tests,
+        "detail": decisive["detail"],
+        "cpu_ms": round(cpu_seconds * 1000, 3),
+        "wall_ms": round((time.monotonic() - started) * 1000, 3),
+    }
+    if any(RETRY in record for record in records):
+        verdict[RETRY] = True
+    return verdict
+
+
+def _infra(detail: str) -> dict[str, Any]:
+    return {"outcome": "infra", "detail": detail, RETRY: True}
+
+
+def _text(text: str) -> str:
+    """A text that any encoder can write."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+

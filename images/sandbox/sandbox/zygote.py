@@ -1,0 +1,147 @@
+"""The zygote: a warm, single-threaded process that forks one jailed child for each candidate program.
+
+It never sees a test. Its judge sends it one end of a socket; the child it forks has that socket, an empty scratch
+folder and nothing else. When the judge is done the zygote makes sure the child has ended, reports how, and empties
+the folder.
+"""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import NoReturn
+
+from sandbox import landlock, program, warm, wire
+from sandbox.jail import FILE_BYTES, FIRST_CHANNEL, Jail, Limits
+from sandbox.verdict import MAX_SCRATCH_FILES
+
+# Modules that many programs import and that cost little to carry through every fork.
+import bisect, cmath, collections, functools, heapq, itertools, math, operator, re, string  # noqa: E401,E402,F401,I001  isort: skip
+
+SPAWN, FINISH = b"S", b"F"
+REQUEST = struct.Struct(">cd")  # the operation; CPU seconds to allow, or seconds to wait for the child's own end
+SPAWNED = struct.Struct(">i")  # the child's pid
+ENDING = struct.Struct(">?id?")  # whether by itself, wait status, CPU seconds, whether the scratch folder overflowed
+OPEN_FILES = 64
+LOOK_SECONDS = 0.02  # how often the scratch folder of a running child is looked at
+
+
+class Zygote:
+    """Forks, watches and ends one child at a time."""
+
+    def __init__(self, control: socket.socket, *, scratch: str, memory_bytes: int, use_landlock: bool) -> None:
+        self._control = control
+        self._scratch = scratch
+        self._memory_bytes = memory_bytes
+        self._jail = Jail(scratch=scratch, use_landlock=use_landlock)
+        self._child: int | None = None
+        self._overflowed = False
+
+    def serve(self) -> None:
+        """Do what the judge asks until it closes the control socket."""
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        while True:
+            if self._child is not None and not poll.poll(LOOK_SECONDS * 1000):
+                self._look_at_scratch()
+                continue
+            request, descriptors, _, _ = socket.recv_fds(self._control, REQUEST.size, 1)
+            if not request:
+                return
+            operation, seconds = REQUEST.unpack(request)
+            if operation == SPAWN:
+                self._spawn(descriptors[0], seconds)
+            else:
+                self._finish(seconds)
+
+    def stop(self) -> None:
+        """End the child, if any, and remove the scratch folder."""
+        if self._child is not None:
+            self._kill()
+            os.waitpid(self._child, 0)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _spawn(self, descriptor: int, cpu_seconds: float) -> None:
+        child = os.fork()
+        if child == 0:
+            self._become_child(descriptor, cpu_seconds)
+        os.close(descriptor)
+        self._child, self._overflowed = child, False
+        self._control.send(SPAWNED.pack(child))
+
+    def _become_child(self, descriptor: int, cpu_seconds: float) -> NoReturn:
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            connection = socket.socket(fileno=descriptor)
+            limits = Limits(cpu_seconds, self._memory_bytes, FILE_BYTES, OPEN_FILES)
+            try:
+                self._jail.enter(limits, [descriptor])
+            except OSError as error:
+                connection.sendall(wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
+                return
+            connection.detach()
+            program.serve(socket.socket(fileno=FIRST_CHANNEL))
+        finally:
+            os._exit(0)
+
+    def _finish(self, patience: float) -> None:
+        """End the child and report how it ended: by itself, at the latest within `patience` seconds, or killed."""
+        assert self._child is not None
+        deadline = time.monotonic() + patience
+        pid, status, usage = os.wait4(self._child, os.WNOHANG)
+        while pid == 0 and time.monotonic() < deadline:
+            time.sleep(0.001)
+            pid, status, usage = os.wait4(self._child, os.WNOHANG)
+        by_itself = pid != 0
+        if not by_itself:
+            self._kill()
+            _, status, usage = os.wait4(self._child, 0)
+        self._child = None
+        self._empty_scratch()
+        cpu_seconds = usage.ru_utime + usage.ru_stime
+        self._control.send(ENDING.pack(by_itself, status, cpu_seconds, self._overflowed))
+
+    def _kill(self) -> None:
+        assert self._child is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)  # it may not have reached its own session yet
+
+    def _look_at_scratch(self) -> None:
+        if sum(1 for _ in self._scratch_entries()) > MAX_SCRATCH_FILES:
+            self._overflowed = True
+            self._kill()
+
+    def _scratch_entries(self) -> Iterator[os.DirEntry[str]]:
+        with os.scandir(self._scratch) as entries:
+            yield from entries
+
+    def _empty_scratch(self) -> None:
+        for entry in self._scratch_entries():
+            os.unlink(entry.path)  # only plain files can be made in it
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def main() -> None:
+    """The process: settings are scratch (its path), memory_bytes and use_landlock; one socket, to the judge."""
+    settings, (control,) = warm.arrive()
+    signal.signal(signal.SIGTERM, _terminate)
+    os.mkdir(settings["scratch"], 0o700)
+    os.chdir(settings["scratch"])
+    program.restore_site_builtins()
+    zygote = Zygote(control, **settings)
+    warm.settle()
+    try:
+        control.send(b"%d" % landlock.abi())
+        zygote.serve()
+    finally:
+        zygote.stop()
