@@ -31,21 +31,26 @@ class Grader:
         self.judged = self.lost = 0
 
     def grade(self, pairs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
-        """One verdict a (problem, program), in order; InfraError when too many could not be judged."""
-        verdicts = self.client.judge(
-            [
-                Item(
-                    program=program,
-                    entry_point=problem.entry_point,
-                    setup=problem.setup,
-                    tests=problem.tests,
-                    timeout_s=timeout_of(problem, self.test_timeout_s),
-                )
-                for problem, program in pairs
-            ]
+        """One verdict a (problem, program), in order; InfraError when too many could not be judged.
+
+        A verdict depends on its item alone, so a program that several completions of a problem share is judged once.
+        """
+        different = {(problem.task_id, program): (problem, program) for problem, program in pairs}
+        judged = dict(
+            zip(different, self.client.judge([self._item(*pair) for pair in different.values()]), strict=True)
         )
+        verdicts = [judged[problem.task_id, program] for problem, program in pairs]
         self._count(verdicts)
         return verdicts
+
+    def _item(self, problem: Problem, program: str) -> Item:
+        return Item(
+            program=program,
+            entry_point=problem.entry_point,
+            setup=problem.setup,
+            tests=problem.tests,
+            timeout_s=timeout_of(problem, self.test_timeout_s),
+        )
 
     def _count(self, verdicts: Sequence[Verdict]) -> None:
         lost = [verdict for verdict in verdicts if verdict.passed is None]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -27,6 +28,8 @@ from transformers import (
 from components.shared.errors import InfraError, UserError
 from components.shared.problem import Problem
 from components.shared.program import find_stop
+
+transformers.utils.logging.disable_progress_bar()  # a step's log has lines of its own
 
 PRECISIONS = ("auto", "bf16", "fp16", "fp32")
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -131,6 +134,8 @@ class GumbelNoise(LogitsProcessor):
         self.generators = generators
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if torch.isnan(scores).any():
+            raise UserError("The model's logits are not numbers (nan) at this precision: use precision fp32.")
         noise = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
         for row, generator in zip(noise, self.generators, strict=True):
             row.exponential_(generator=generator)
@@ -248,6 +253,12 @@ def _until_stop(tokenizer: Any, ids: list[int]) -> list[int]:
     return ids[:low]
 
 
+def rows_at_once(model: Any) -> int:
+    """How many completions fit one batch, by the model's size: its KV cache grows with both."""
+    millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    return 256 if millions < 50 else 64 if millions < 2000 else 32
+
+
 def sample(
     model: Any,
     tokenizer: Any,
@@ -272,7 +283,6 @@ def sample(
         generators = [
             generator_for(seed, f"{rows[place][0].task_id}/{rows[place][1]}", model.device) for place in places
         ]
-        for place, completion in zip(places, generate(model, tokenizer, prompts, sampling, generators), strict=True):
-            found[place] = completion
+        found.update(zip(places, generate(model, tokenizer, prompts, sampling, generators), strict=True))
         on_progress(len(found))
     return [[found[number * samples + index] for index in range(samples)] for number in range(len(problems))]

@@ -1,0 +1,76 @@
+"""Checkpoints in the store: a run that was lost goes on from the newest complete one.
+
+`checkpoints/<run>/<step>/` holds the trainer's own files; manifest.json, written last, lists them with size and
+SHA-256. Without a manifest that fits there is no checkpoint.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.shared.errors import UserError
+from components.shared.progress import say
+from components.shared.run import digest_of
+from components.shared.store import Store, download_folder
+
+MANIFEST = "manifest.json"
+
+
+class Checkpoints:
+    """The checkpoints of one run. settings: what must be the same for a run to go on."""
+
+    def __init__(self, store: Store, run: str, *, keep: int, settings: Mapping[str, Any]) -> None:
+        self.store, self.keep, self.settings = store, keep, dict(settings)
+        self.prefix = f"checkpoints/{run}"
+
+    def save(self, step: int, folder: Path) -> None:
+        """Upload a checkpoint folder, its manifest last, then remove all but the newest `keep`."""
+        files = {}
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name = file.relative_to(folder).as_posix()
+            files[name] = {"size": file.stat().st_size, "sha256": digest_of(file)}
+            self.store.upload(f"{self.prefix}/{step}/{name}", file)
+        manifest = {"step": step, "files": files, "settings": self.settings}
+        self.store.write(f"{self.prefix}/{step}/{MANIFEST}", json.dumps(manifest, indent=1).encode())
+        for old in self.steps()[self.keep :]:
+            self._remove(old)
+
+    def steps(self) -> list[int]:
+        """Steps of the checkpoints that have a manifest, newest first."""
+        ends = [key.split("/") for key in self.store.keys(self.prefix + "/")]
+        return sorted((int(parts[-2]) for parts in ends if parts[-1] == MANIFEST and parts[-2].isdigit()), reverse=True)
+
+    def newest(self, folder: Path) -> Path | None:
+        """Fetch the newest whole checkpoint into `folder`/resume/checkpoint-<step>; None when there is none.
+
+        A damaged one is skipped with a warning. UserError when the run had other settings.
+        """
+        for step in self.steps():
+            fetched = folder / "resume" / f"checkpoint-{step}"
+            download_folder(self.store, f"{self.prefix}/{step}", fetched)
+            manifest = json.loads((fetched / MANIFEST).read_text())
+            damaged = [name for name, facts in manifest["files"].items() if not fits(fetched / name, facts)]
+            if damaged:
+                say("train", f"warning: checkpoint {step} is damaged ({damaged[0]}) and is skipped")
+                continue
+            self._check(manifest["settings"])
+            return fetched
+        return None
+
+    def _check(self, then: Mapping[str, Any]) -> None:
+        changed = [name for name, value in self.settings.items() if then.get(name) != value]
+        if changed:
+            said = ", ".join(f"{name} was {then.get(name)!r} and is {self.settings[name]!r}" for name in changed)
+            raise UserError(f"This run cannot be continued with other settings: {said}; use the old ones or a new run.")
+
+    def _remove(self, step: int) -> None:
+        """Remove a checkpoint, its manifest first, so that it never looks whole."""
+        self.store.delete(f"{self.prefix}/{step}/{MANIFEST}")
+        for key in self.store.keys(f"{self.prefix}/{step}/"):
+            self.store.delete(key)
+
+
+def fits(file: Path, facts: Mapping[str, Any]) -> bool:
+    """Whether a file has the size and digest that the manifest gives."""
+    return file.is_file() and file.stat().st_size == facts["size"] and digest_of(file) == facts["sha256"]

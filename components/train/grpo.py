@@ -1,0 +1,143 @@
+"""TRL's GRPOTrainer, set up from the pipeline's parameters.
+
+What departs from TRL's defaults, and why: truncated completions are masked; beta comes from the user (TRL's is 0);
+prompts come in the order they are given (see schedule.py); rollouts and rewards are ours (rollouts.py, rewards.py);
+the device's precision is the model's own dtype, not only the trainer's flag.
+"""
+
+import dataclasses
+import difflib
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func is experimental, and we pin TRL for it
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from datasets import Dataset  # noqa: E402
+from peft import LoraConfig  # noqa: E402
+from transformers.trainer_callback import PrinterCallback  # noqa: E402
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402
+
+from components.settings import parse_overrides  # noqa: E402
+from components.shared.errors import UserError  # noqa: E402
+from components.shared.problem import Problem  # noqa: E402
+from components.shared.sampling import load_model, resolve_precision  # noqa: E402
+from components.train.rewards import TestReward  # noqa: E402
+from components.train.rollouts import Rollouts  # noqa: E402
+from components.train.schedule import Schedule  # noqa: E402
+
+transformers.logging.set_verbosity_error()
+
+
+def load_policy(model_name: str, model_revision: str, *, method: str, precision: str) -> Any:
+    """The base model that training starts from: 4-bit for qlora, else in the precision's dtype.
+
+    Full fine-tuning in fp16 keeps fp32 weights and computes in fp16, since a gradient scaler needs fp32 weights.
+    """
+    dtype = resolve_precision(precision)
+    if method == "qlora":
+        if not torch.cuda.is_available():
+            raise UserError("method qlora needs a CUDA GPU: use lora on this machine.")
+        return load_model(model_name, model_revision, dtype, **quantised(dtype))
+    weights = torch.float32 if method == "full" and dtype == torch.float16 else dtype
+    return load_model(model_name, model_revision, weights)
+
+
+def quantised(dtype: torch.dtype) -> dict[str, Any]:
+    """Loading options for a 4-bit base (NF4, Dettmers et al. 2023) that computes in `dtype`."""
+    from transformers import BitsAndBytesConfig
+
+    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+    return {"quantization_config": config, "device_map": {"": 0}}
+
+
+def make_config(
+    *,
+    folder: Path,
+    schedule: Schedule,
+    lr: float,
+    beta: float,
+    num_generations: int,
+    max_completion_length: int,
+    temperature: float,
+    top_p: float,
+    precision: str,
+    seed: int,
+    grpo_overrides: str,
+) -> GRPOConfig:
+    """GRPOConfig for one process; UserError for an override that GRPOConfig does not know or take."""
+    dtype, on_gpu = resolve_precision(precision), torch.cuda.is_available()
+    ours = {
+        "output_dir": str(folder),
+        "max_steps": schedule.steps,
+        "per_device_train_batch_size": schedule.micro_batch_size,
+        "gradient_accumulation_steps": schedule.accumulation,
+        "num_generations": num_generations,
+        "max_completion_length": max_completion_length,
+        "temperature": temperature,
+        "top_p": top_p,
+        "learning_rate": lr,
+        "beta": beta,
+        "mask_truncated_completions": True,
+        "shuffle_dataset": False,
+        "seed": seed,
+        "bf16": on_gpu and dtype == torch.bfloat16,
+        "fp16": on_gpu and dtype == torch.float16,
+        "use_cpu": not on_gpu,
+        "activation_checkpointing": on_gpu,
+        "dataloader_pin_memory": on_gpu,
+        "save_strategy": "no",  # the callback decides when
+        "save_total_limit": 1,
+        "logging_steps": 1,
+        "disable_tqdm": True,
+        "report_to": "none",
+    }
+    return _config({**ours, **parse_overrides(grpo_overrides)})
+
+
+def _config(settings: dict[str, Any]) -> GRPOConfig:
+    known = [field.name for field in dataclasses.fields(GRPOConfig)]
+    for key in settings:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            raise UserError(f"grpo_overrides: GRPOConfig has no {key}{f': did you mean {near[0]}?' if near else '.'}")
+    try:
+        return GRPOConfig(**settings)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"grpo_overrides: GRPOConfig refuses the settings ({error}).") from None
+
+
+def make_trainer(
+    *,
+    policy: Any,
+    tokenizer: Any,
+    config: GRPOConfig,
+    order: Sequence[Problem],
+    rollouts: Rollouts,
+    reward: TestReward,
+    method: str,
+    lora_r: int,
+    lora_alpha: int,
+    callbacks: Sequence[Any],
+) -> GRPOTrainer:
+    """The trainer over `order`, one row a prompt. With an adapter KL is taken to the base by switching it off."""
+    adapter = LoraConfig(
+        r=lora_r, lora_alpha=lora_alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+    trainer = GRPOTrainer(
+        model=policy,
+        args=config,
+        reward_funcs=[reward],
+        train_dataset=Dataset.from_list([{"prompt": one.prompt, "task_id": one.task_id} for one in order]),
+        processing_class=tokenizer,
+        peft_config=None if method == "full" else adapter,
+        rollout_func=rollouts,
+        callbacks=list(callbacks),
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer

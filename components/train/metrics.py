@@ -1,0 +1,96 @@
+"""What one optimiser step did, as the row of metrics.jsonl and as samples of real completions.
+
+Everything about rewards is counted here from the step's completions: TRL's own figures take a group without any
+reward for one with variance, and know no outcomes.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.shared.grading import count_outcomes
+from components.train.rewards import Judged
+
+
+def groups_of(batch: Sequence[Judged], num_generations: int) -> list[Sequence[Judged]]:
+    """The batch cut into its groups; TRL keeps the completions of one prompt side by side."""
+    return [batch[start : start + num_generations] for start in range(0, len(batch), num_generations)]
+
+
+def kind_of_group(group: Sequence[Judged]) -> str:
+    """`all_fail`, `mixed` or `all_pass` by the rewards that count; `unrewarded` when none does."""
+    rewards = {judged.reward for judged in group if judged.reward is not None}
+    if not rewards:
+        return "unrewarded"
+    return "mixed" if len(rewards) > 1 else "all_pass" if rewards == {1.0} else "all_fail"
+
+
+def step_metrics(
+    batch: Sequence[Judged], logs: Mapping[str, Any], *, step: int, epoch: float, num_generations: int
+) -> dict[str, Any]:
+    """The row of metrics.jsonl for one step; shares are fractions of the batch, None where nothing was measured.
+
+    reward is the mean over completions that got one; pass_rate the share of judged completions that pass, truncated
+    ones included, as the evaluation counts them.
+    """
+    rewards = [judged.reward for judged in batch if judged.reward is not None]
+    passed = [judged.verdict.passed for judged in batch if judged.verdict.passed is not None]
+    kinds = [kind_of_group(group) for group in groups_of(batch, num_generations)]
+    return {
+        "step": step,
+        "epoch": round(epoch, 4),
+        "loss": number(logs.get("loss")),
+        "reward": mean(rewards),
+        "pass_rate": mean(passed),
+        "groups": {kind: kinds.count(kind) for kind in ("all_fail", "mixed", "all_pass", "unrewarded")},
+        "kl": number(logs.get("kl")),
+        "entropy": number(logs.get("entropy")),
+        "grad_norm": number(logs.get("grad_norm")),
+        "learning_rate": number(logs.get("learning_rate")),
+        "truncated": mean([judged.ended_by == "length" for judged in batch]),
+        "ended_by": {how: sum(one.ended_by == how for one in batch) for how in ("eos", "stop", "length")},
+        "infra": mean([judged.verdict.passed is None for judged in batch]),
+        "outcomes": count_outcomes([judged.verdict for judged in batch]),
+        "lengths": {
+            "mean": number(logs.get("completions/mean_length")),
+            "max": number(logs.get("completions/max_length")),
+        },
+    }
+
+
+def lost_step(metrics: Mapping[str, Any]) -> str | None:
+    """Why a step could teach nothing at all, with the parameter to change; None when some completion was rewarded."""
+    if metrics["reward"] is not None:
+        return None
+    if metrics["truncated"] == 1.0:
+        return "every completion was truncated: raise max_completion_length"
+    if metrics["infra"] == 1.0:
+        return "no completion could be judged: the sandbox failed, see infra in metrics.jsonl"
+    return "every completion was truncated or could not be judged: raise max_completion_length, check the sandbox"
+
+
+def step_samples(batch: Sequence[Judged], *, step: int, num_generations: int) -> list[dict[str, Any]]:
+    """One group of the step for samples.jsonl: the first mixed one, for it is what the step learns from."""
+    groups = groups_of(batch, num_generations)
+    chosen = next((group for group in groups if kind_of_group(group) == "mixed"), groups[0])
+    return [
+        {
+            "step": step,
+            "task_id": judged.problem.task_id,
+            "completion": judged.completion,
+            "outcome": "truncated" if judged.ended_by == "length" else judged.verdict.outcome,
+            "reward": judged.reward,
+            "failing_test": judged.failing_test,
+        }
+        for judged in chosen
+    ]
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, or None of nothing."""
+    return sum(values) / len(values) if values else None
+
+
+def number(value: Any) -> float | None:
+    """A finite float, or None: JSON has no NaN, and a chart needs to know that nothing was there."""
+    return float(value) if value is not None and math.isfinite(float(value)) else None

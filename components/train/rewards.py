@@ -1,0 +1,80 @@
+"""The reward: 1.0 when a completion's program passes all tests, else 0.0; None when there is nothing to learn from.
+
+None is given to a completion whose program could not be judged (an infrastructure failure says nothing about it) and
+to a truncated one (it is kept out of the loss, so it must not move its group's mean either). The whole batch is
+judged in one call of the client.
+"""
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.shared.grading import Grader, reward_of
+from components.shared.problem import Problem
+from components.shared.program import program_of
+from components.shared.sandbox import Verdict
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One completion of a step with all that is known of it."""
+
+    problem: Problem
+    completion: str
+    ended_by: str
+    verdict: Verdict
+    reward: float | None
+
+    @property
+    def failing_test(self) -> str | None:
+        """Source of the first test that did not pass."""
+        index = self.verdict.failing_test
+        return self.problem.tests[index] if index is not None and index < len(self.problem.tests) else None
+
+
+@dataclass
+class TestReward:
+    """Callable for GRPOTrainer(reward_funcs=...). control: coin flips instead of verdicts; such a run must not learn.
+
+    `batch` holds the last step's completions, group after group; `seconds` the time its verdicts took.
+    """
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    grader: Grader
+    problems: Mapping[str, Problem]
+    use_chat_template: bool
+    control: bool
+    seed: int
+    batch: list[Judged] = field(default_factory=list)
+    seconds: float = 0.0
+    __name__: str = "tests"
+
+    def __call__(
+        self, completions: Sequence[str], task_id: Sequence[str], ended_by: Sequence[str], trainer_state: Any, **_: Any
+    ) -> list[float | None]:
+        start = time.perf_counter()
+        problems = [self.problems[name] for name in task_id]
+        programs = [
+            program_of(problem, completion, use_chat_template=self.use_chat_template)
+            for problem, completion in zip(problems, completions, strict=True)
+        ]
+        verdicts = self.grader.grade(list(zip(problems, programs, strict=True)))
+        rewards = [
+            self._reward(verdict, end, f"{trainer_state.global_step}/{row}")
+            for row, (verdict, end) in enumerate(zip(verdicts, ended_by, strict=True))
+        ]
+        rows = zip(problems, completions, ended_by, verdicts, rewards, strict=True)
+        self.batch = [Judged(*row) for row in rows]
+        self.seconds = time.perf_counter() - start
+        return rewards
+
+    def _reward(self, verdict: Verdict, ended_by: str, name: str) -> float | None:
+        reward = reward_of(verdict)
+        if reward is None or ended_by == "length":
+            return None
+        if self.control:
+            return float(hashlib.sha256(f"{self.seed}/coin/{name}".encode()).digest()[0] & 1)
+        return reward

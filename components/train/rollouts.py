@@ -1,0 +1,52 @@
+"""Rollouts for TRL's trainer, drawn by the one sampler that filter and evaluate use too.
+
+TRL takes a `rollout_func`; through it this module decides where a completion ends. A completion that the stop rule
+ended gets an EOS, because TRL takes everything else for truncated; that EOS was not sampled, so it stays out of the
+loss (`env_mask` 0). The token that showed the stop was sampled and stays in: it is how the policy says it is done.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from components.shared.sampling import Completion, Sampling, generate, generator_for
+
+
+class Rollouts:
+    """Callable for GRPOTrainer(rollout_func=...): one completion for each of the (already repeated) prompts.
+
+    What a completion says depends on (seed, step, row) alone, so a resumed run draws what the interrupted
+    one would have drawn. `seconds` is the time the last batch took.
+    """
+
+    def __init__(self, tokenizer: Any, sampling: Sampling, seed: int) -> None:
+        self.tokenizer, self.sampling, self.seed = tokenizer, sampling, seed
+        self.seconds = 0.0
+
+    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
+        start = time.perf_counter()
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        step, first = trainer.state.global_step, trainer.accelerator.process_index * len(prompts)
+        generators = [
+            generator_for(self.seed, f"step {step}/row {first + row}", model.device) for row in range(len(prompts))
+        ]
+        was_training = model.training
+        model.eval()
+        completions = generate(model, self.tokenizer, prompts, self.sampling, generators)
+        model.train(was_training)
+        self.seconds = time.perf_counter() - start
+        return self._for_trl(completions)
+
+    def _for_trl(self, completions: Sequence[Completion]) -> dict[str, Any]:
+        """TRL's fields, one entry a completion; logprobs None lets the trainer compute its own."""
+        eos = self.tokenizer.eos_token_id
+        added = [[eos] if completion.ended_by == "stop" else [] for completion in completions]
+        return {
+            "prompt_ids": [list(completion.prompt_ids) for completion in completions],
+            "completion_ids": [[*one.token_ids, *extra] for one, extra in zip(completions, added, strict=True)],
+            "env_mask": [
+                [1] * len(one.token_ids) + [0] * len(extra) for one, extra in zip(completions, added, strict=True)
+            ],
+            "logprobs": None,
+            "ended_by": [completion.ended_by for completion in completions],
+        }
