@@ -26,18 +26,32 @@ class Examination:
 
     setup: CodeType
     tests: list[CodeType]
-    names: set[str]  # every name that tests read
+    foreign: set[str]  # names that setup and tests use and only the program can define
 
 
 def compile_item(setup: str, tests: list[str]) -> Examination:
     """Compile setup and tests, each on its own and never together with the program. Raises TestFault."""
+    setup_tree = _parse(setup, "setup")
+    trees = [_parse(source, f"test {index}") for index, source in enumerate(tests)]
+    used = {node.id for tree in [setup_tree, *trees] for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return Examination(
+        _compile(setup_tree, "setup"),
+        [_compile(tree, f"test {index}") for index, tree in enumerate(trees)],
+        {name for name in used - _defined_by(setup_tree) if not hasattr(builtins, name)},
+    )
+
+
+def _defined_by(tree: ast.Module) -> set[str]:
+    """The names that a block binds at its top level."""
     names: set[str] = set()
-    codes = []
-    for index, source in enumerate(tests):
-        tree = _parse(source, f"test {index}")
-        names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        codes.append(_compile(tree, f"test {index}"))
-    return Examination(_compile(_parse(setup, "setup"), "setup"), codes, names)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
 
 
 def _parse(source: str, label: str) -> ast.Module:
@@ -54,23 +68,18 @@ def _compile(tree: ast.Module, label: str) -> CodeType:
         raise TestFault(f"{label} is no valid Python: {error}") from None
 
 
-def prepare_namespace(examination: Examination, entry_point: str, link: Link) -> dict[str, Any]:
-    """Run setup and put a stand-in for every name of the tests that only the program can define. Raises TestFault."""
-    namespace: dict[str, Any] = {"__name__": "tests"}
-    try:
-        exec(examination.setup, namespace)
-    except BaseException as error:
-        raise TestFault(f"setup raised {_describe(error)}") from None
-    for name in examination.names:
-        if name not in namespace and not hasattr(builtins, name):
-            namespace[name] = standins.name_stand_in(link, name)
-    namespace[entry_point] = standins.name_stand_in(link, entry_point)
-    return namespace
+def make_namespace(examination: Examination, entry_point: str, link: Link) -> dict[str, Any]:
+    """The tests' globals, before setup: a stand-in for every name that only the program can define."""
+    names = examination.foreign | {entry_point}
+    return {"__name__": "tests", **{name: standins.name_stand_in(link, name) for name in names}}
 
 
-def run_test(code: CodeType, namespace: dict[str, Any], link: Link) -> Outcome:
-    """Run one test; its outcome and detail. "gone" means that the program's process ended: only its parent knows how."""
-    outcome = _execute(code, namespace, link)
+def run_block(code: CodeType, namespace: dict[str, Any], link: Link, *, is_setup: bool = False) -> Outcome:
+    """Run setup or one test; its outcome and detail.
+
+    "gone" means that the program's process ended: only its parent knows how.
+    """
+    outcome = _execute(code, namespace, link, is_setup)
     # Whatever the test made of it, a program that broke off has not passed, and a faulty test says nothing about it.
     if link.fault:
         return "infra", link.fault
@@ -81,7 +90,7 @@ def run_test(code: CodeType, namespace: dict[str, Any], link: Link) -> Outcome:
     return outcome
 
 
-def _execute(code: CodeType, namespace: dict[str, Any], link: Link) -> Outcome:
+def _execute(code: CodeType, namespace: dict[str, Any], link: Link, is_setup: bool) -> Outcome:
     try:
         exec(code, namespace)
     except (ProgramGone, TestFault) as error:
@@ -92,20 +101,20 @@ def _execute(code: CodeType, namespace: dict[str, Any], link: Link) -> Outcome:
         whose = "the program" if standins.is_from_program(error) else "the test, with what the program returned,"
         return "memory", f"{whose} ran out of memory"
     except BaseException as error:
-        return _blame(error, link)
+        return _blame(error, link, is_setup)
     return "passed", ""
 
 
-def _blame(error: BaseException, link: Link) -> Outcome:
+def _blame(error: BaseException, link: Link, is_setup: bool) -> Outcome:
     if standins.is_from_program(error):
         return "error", f"the program raised {_describe(error)}"
+    if is_setup:
+        return "infra", f"the data set is at fault: setup raised {_describe(error)}"
+    if isinstance(error, ImportError) or not isinstance(error, Exception):
+        return "infra", f"the data set is at fault: the test raised {_describe(error)}"
     if isinstance(error, AssertionError):
         message = f"{error}; " if str(error) else ""
         return "failed", f"{message}the program's last value: {link.last_value_text()}"
-    if isinstance(error, ImportError):
-        return "infra", f"the test cannot import what it needs: {error}"
-    if not isinstance(error, Exception):
-        return "infra", f"the test itself raised {_describe(error)}"
     return "error", f"the test raised {_describe(error)}; the program's last value: {link.last_value_text()}"
 
 
@@ -113,8 +122,8 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def load_program(source: str, link: Link) -> Outcome | None:
-    """Load the program into its jail; None when that went well."""
+def load_program(source: str, link: Link) -> Outcome:
+    """Load the program into its jail; "passed" when that went well."""
     try:
         reply = link.load(source)
     except ProgramGone:
@@ -123,7 +132,7 @@ def load_program(source: str, link: Link) -> Outcome | None:
         return "infra", str(fault)
     kind, *rest = [str(part) for part in reply]
     if kind == "ok":
-        return None
+        return "passed", ""
     if kind == "syntax":
         return "syntax", rest[0] if rest else ""
     base, name, message = (*rest, "", "", "")[:3]
@@ -153,18 +162,21 @@ def examine(item: dict[str, Any], connection: socket.socket, records: int) -> No
     link = Link(connection)
     try:
         examination = compile_item(item["setup"], item["tests"])
-        namespace = prepare_namespace(examination, item["entry_point"], link)
     except TestFault as fault:
         return finish(0, ("infra", f"the data set is at fault: {fault}"))
     trouble = link.wait_for_jail()
     if trouble:
         return report({"jail": trouble})
     report({"loading": True})
-    problem = load_program(item["program"], link)
-    if problem is not None:
-        return finish(0, problem)
+    namespace = make_namespace(examination, item["entry_point"], link)
+    outcome = load_program(item["program"], link)
+    if outcome[0] == "passed":
+        outcome = run_block(examination.setup, namespace, link, is_setup=True)
+    if outcome[0] != "passed":
+        return finish(0, outcome)
+    namespace[item["entry_point"]] = standins.name_stand_in(link, item["entry_point"])  # whatever setup calls so
     for index, code in enumerate(examination.tests):
-        outcome = run_test(code, namespace, link)
+        outcome = run_block(code, namespace, link)
         finish(index, outcome)
         if outcome[0] != "passed":
             return None

@@ -35,7 +35,7 @@ class Link:
         self._connection = connection
         self._reader = wire.Reader(connection, limit=wire.MAX_MESSAGE_BYTES)
         self._handles: dict[str, StandIn] = {}
-        self.last_value: Any = None  # of the program, for people to read
+        self.last_value: Any = _NOTHING  # of the program, for people to read
         self.gone = False
         self.violation = ""  # what the program's reply did that no reply can do
         self.fault = ""  # what the test asked that cannot be asked
@@ -57,8 +57,7 @@ class Link:
         try:
             wire.encode(operands, request, self._reference)
         except (TypeError, wire.TooLarge) as error:
-            self.fault = f"it hands the program what cannot be sent: {error}"
-            raise TestFault(self.fault) from None
+            raise self._unsendable(error) from None
         reply = self._exchange(request)
         try:
             if reply[0] == "ok":
@@ -72,6 +71,8 @@ class Link:
 
     def last_value_text(self) -> str:
         """The last value the program gave, shortened for people."""
+        if self.last_value is _NOTHING:
+            return "none yet"
         try:
             return _SHORT.repr(self.last_value)
         except Exception as error:
@@ -87,13 +88,21 @@ class Link:
             self.gone = True
             raise ProgramGone from None
         except wire.TooLarge as error:
-            self.fault = f"it is too large to be sent: {error}"
-            raise TestFault(self.fault) from None
+            raise self._unsendable(error) from None
         except wire.WireError as error:
             raise self._broken(str(error)) from None
         if type(reply) is not list or not reply:
             raise self._broken("no list")
         return reply
+
+    def _unsendable(self, error: Exception) -> BaseException:
+        """The test's fault as long as nothing of the program's is in it: else a program could choose to be unjudged."""
+        reason = f"the test hands the program what cannot be sent: {error}"
+        if self.last_value is _NOTHING:
+            self.fault = f"the data set is at fault: {reason}"
+            return TestFault(self.fault)
+        self.violation = reason
+        return ProgramGone(reason)
 
     def _broken(self, reason: str) -> ProgramGone:
         self.violation = f"the program's reply breaks the protocol: {reason}"
@@ -236,6 +245,7 @@ def is_from_program(error: BaseException) -> bool:
     return getattr(error, "from_program", False) is True
 
 
+_NOTHING = object()
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 120
 _SHORT.maxlong = 60

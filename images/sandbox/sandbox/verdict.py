@@ -8,6 +8,7 @@ from typing import Any
 
 MAX_PROGRAM = 256 * 1024  # characters of a program
 MAX_SCRATCH_FILES = 64  # that a program may have at a time
+LARGE_MEMORY_BYTES = 256 << 20  # a program that held this much is itself why the kernel killed it
 RETRY = "retry"  # key of a verdict that another try might better; never leaves the service
 
 
@@ -18,6 +19,7 @@ class Ending:
     by_itself: bool
     status: int
     cpu_seconds: float
+    memory_bytes: int
     overflowed: bool
 
 
@@ -84,8 +86,10 @@ def explain_ending(ending: Ending, timeout_s: float) -> dict[str, Any]:
     number = os.WTERMSIG(ending.status)
     if ending.cpu_seconds > timeout_s and number in (signal.SIGXCPU, signal.SIGKILL):
         return {"outcome": "timeout", "detail": f"more than {timeout_s:g} s of CPU time"}
+    if number == signal.SIGKILL and ending.memory_bytes > LARGE_MEMORY_BYTES:
+        return {"outcome": "memory", "detail": "the machine ran out of memory, and the program had much of it"}
     if number == signal.SIGKILL:  # not ours, and a jailed program cannot send it
-        return _infra("the program's process was killed from outside (out of memory on this machine?)")
+        return _infra("the program's process was killed from outside")
     return {"outcome": "error", "detail": f"the program was killed by {_signal_name(number)}"}
 
 

@@ -26,7 +26,8 @@ import bisect, cmath, collections, functools, heapq, itertools, math, operator, 
 SPAWN, FINISH = b"S", b"F"
 REQUEST = struct.Struct(">cd")  # the operation; CPU seconds to allow, or seconds to wait for the child's own end
 SPAWNED = struct.Struct(">i")  # the child's pid
-ENDING = struct.Struct(">?id?")  # whether by itself, wait status, CPU seconds, whether the scratch folder overflowed
+# Whether by itself, wait status, CPU seconds, largest resident memory in bytes, whether the scratch folder overflowed.
+ENDING = struct.Struct(">?idq?")
 OPEN_FILES = 64
 LOOK_SECONDS = 0.02  # how often the scratch folder of a running child is looked at
 
@@ -104,7 +105,8 @@ class Zygote:
         self._child = None
         self._empty_scratch()
         cpu_seconds = usage.ru_utime + usage.ru_stime
-        self._control.send(ENDING.pack(by_itself, status, cpu_seconds, self._overflowed))
+        memory = usage.ru_maxrss << 10
+        self._control.send(ENDING.pack(by_itself, status, cpu_seconds, memory, self._overflowed))
 
     def _kill(self) -> None:
         assert self._child is not None
