@@ -5,9 +5,11 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import urllib3
 
@@ -17,7 +19,8 @@ from components.shared.errors import InfraError
 
 FOLDER = ROOT / "images/sandbox"
 LISTENING = re.compile(r"sandbox: listening on (http://\S+)")
-SECONDS_TO_START = 60.0
+SECONDS_TO_START = 60.0  # until it listens; its self-test comes before that
+SECONDS_TO_BE_READY = 10.0
 
 
 # Nothing else of the environment goes into a service that runs untrusted code: no tokens, no keys.
@@ -33,13 +36,14 @@ def running_sandbox(log: Path, warn: Callable[[str], None]) -> Iterator[str]:
     """
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(_service(log, []))
-        reason = _wait_until_ready(url)
-        if "landlock" in reason.lower():
+        state = _wait_until_ready(url)
+        if not state["ready"] and state.get("landlock_abi") == 0:
             stack.close()
-            warn("warning: this kernel has no Landlock, so the sandbox runs without that layer of its jail.")
+            warn("warning: this kernel has no Landlock, so judged programs can read this user's files.")
             url = stack.enter_context(_service(log, ["--without-landlock"]))
-            reason = _wait_until_ready(url)
-        if reason:
+            state = _wait_until_ready(url)
+        if not state["ready"]:
+            reason = textwrap.shorten(state["reason"], 200, placeholder=" ...")
             raise InfraError(f"The sandbox cannot judge on this machine ({reason}): see {log}.")
         yield url
 
@@ -80,19 +84,16 @@ def _wait_for_address(process: "subprocess.Popen[bytes]", log: Path, offset: int
     raise InfraError(f"The sandbox did not listen within {SECONDS_TO_START:.0f} s: see {log}.")
 
 
-def _wait_until_ready(url: str) -> str:
-    """Empty once the service judges; otherwise why it does not."""
-    http, deadline, reason = urllib3.PoolManager(retries=False), time.monotonic() + SECONDS_TO_START, "no answer"
+def _wait_until_ready(url: str) -> dict[str, Any]:
+    """The service's answer to /readyz: at once when it is ready or lacks Landlock, else the last within ten seconds."""
+    http, deadline = urllib3.PoolManager(retries=False), time.monotonic() + SECONDS_TO_BE_READY
+    state: dict[str, Any] = {"ready": False, "reason": "it does not answer"}
     while time.monotonic() < deadline:
         try:
-            answer = http.request("GET", url + "/readyz", timeout=5.0)
-        except urllib3.exceptions.HTTPError as error:
-            reason = type(error).__name__
-        else:
-            if answer.status == 200:
-                return ""
-            reason = answer.data.decode(errors="replace")
-            if "landlock" in reason.lower():
-                return reason
+            state = http.request("GET", url + "/readyz", timeout=5.0).json()
+        except (urllib3.exceptions.HTTPError, ValueError) as error:
+            state = {"ready": False, "reason": f"no answer: {type(error).__name__}"}
+        if state["ready"] or state.get("landlock_abi") == 0:
+            break
         time.sleep(0.05)
-    return reason
+    return state
