@@ -1,0 +1,171 @@
+"""Sampling with the demo's tiny model: exact, repeatable, and ended where the stop rule says."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from components.shared.errors import InfraError, UserError
+from components.shared.sampling import (
+    GumbelNoise,
+    Sampling,
+    generate,
+    generator_for,
+    load_model,
+    load_tokenizer,
+    model_input,
+    resolve_precision,
+    sample,
+)
+from tests.builders import make_problem
+from tests.conftest import DEMO_MODEL
+
+PLAIN = Sampling(temperature=1.0, top_p=1.0, max_completion_length=24, use_chat_template=False)
+PROBLEMS = [
+    make_problem(str(number), prompt=f"Write a function to add {number} to a number.\n\ndef add_number({name}):")
+    for number, name in enumerate(("x", "value", "n", "some_longer_name"))
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    torch.set_num_threads(1)
+    return load_model(str(DEMO_MODEL), "", torch.float32)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return load_tokenizer(str(DEMO_MODEL), "", use_chat_template=True)
+
+
+def draw(model: Any, tokenizer: Any, problems: list[Any], **changes: Any) -> list[list[str]]:
+    given = {"samples": 3, "seed": 7, "batch_size": 100, "on_progress": lambda done: None, **changes}
+    groups = sample(model, tokenizer, problems, PLAIN, **given)
+    return [[completion.text for completion in group] for group in groups]
+
+
+def test_a_completion_depends_on_its_seed_and_name_alone(model: Any, tokenizer: Any) -> None:
+    together = draw(model, tokenizer, PROBLEMS)
+    assert draw(model, tokenizer, PROBLEMS, batch_size=1) == together
+    assert draw(model, tokenizer, PROBLEMS[::-1], batch_size=5) == together[::-1]
+    assert draw(model, tokenizer, PROBLEMS, seed=8) != together
+    assert len({text for group in together for text in group}) > 4
+
+
+def test_progress_counts_completions(model: Any, tokenizer: Any) -> None:
+    seen: list[int] = []
+    draw(model, tokenizer, PROBLEMS, batch_size=5, on_progress=seen.append)
+    assert seen == [5, 10, 12]
+
+
+def test_gumbel_noise_draws_from_the_softmax() -> None:
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, float("-inf")])
+    rows = 20_000
+    noise = GumbelNoise([torch.Generator().manual_seed(seed) for seed in range(rows)])
+    drawn = noise(torch.empty(rows, 0), logits.expand(rows, -1)).argmax(dim=-1)
+    shares = torch.bincount(drawn, minlength=5) / rows
+    # Four standard errors of a share of about a half are 0.014.
+    assert torch.allclose(shares, logits.softmax(0), atol=0.014)
+
+
+def test_logits_that_are_not_numbers_are_answered_with_what_to_do() -> None:
+    with pytest.raises(UserError, match="use precision fp32"):
+        GumbelNoise([torch.Generator()])(torch.empty(1, 0), torch.tensor([[float("nan"), 1.0]]))
+
+
+def test_temperature_zero_is_greedy(model: Any, tokenizer: Any) -> None:
+    greedy = Sampling(temperature=0, top_p=1.0, max_completion_length=24, use_chat_template=False)
+    prompts = [PROBLEMS[0].prompt] * 2
+    first, second = generate(model, tokenizer, prompts, greedy, [torch.Generator(), torch.Generator()])
+    assert first == second
+
+
+class Scripted:
+    """A model that says what it is told, row by row, and pads as transformers does."""
+
+    def __init__(self, model: Any, tokenizer: Any, rows: list[list[int]]) -> None:
+        self.device, self.generation_config = model.device, model.generation_config
+        self.rows, self.pad = rows, tokenizer.pad_token_id
+
+    def generate(self, input_ids: torch.Tensor, **_: Any) -> torch.Tensor:
+        longest = max(map(len, self.rows))
+        new = torch.tensor([row + [self.pad] * (longest - len(row)) for row in self.rows])
+        return torch.cat([input_ids, new], dim=1)
+
+
+@pytest.mark.parametrize("pad_is_eos", [False, True])
+def test_what_ended_a_completion(model: Any, pad_is_eos: bool) -> None:
+    tokenizer = load_tokenizer(str(DEMO_MODEL), "", use_chat_template=False)
+    if pad_is_eos:
+        tokenizer.pad_token = tokenizer.eos_token
+    eos = tokenizer.eos_token_id
+
+    def ids(text: str) -> list[int]:
+        found: list[int] = tokenizer(text)["input_ids"]
+        return found
+
+    rows = [[*ids("\n    return x"), eos], ids("\n    return x\nprint(x)\n"), ids("\n    return x + x + x + x + x + x")]
+    scripted = Scripted(model, tokenizer, rows)
+    generators = [torch.Generator() for _ in rows]
+    said, stopped, cut = generate(scripted, tokenizer, [PROBLEMS[0].prompt] * 3, PLAIN, generators)
+    assert (said.ended_by, said.text, said.token_ids[-1]) == ("eos", "\n    return x", eos)
+    assert stopped.ended_by == "stop"
+    assert stopped.text.startswith("\n    return x\np")  # up to the token that showed the stop, no further
+    assert len(stopped.token_ids) <= len(ids("\n    return x\nprint"))
+    assert eos not in stopped.token_ids
+    assert cut.ended_by == "length"
+    assert cut.truncated
+    assert tokenizer.decode(said.prompt_ids) == PROBLEMS[0].prompt
+
+
+def test_generation_really_stops_early_at_the_stop_rule(
+    model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\n    return x\nprint(x)\nprint(x)\nprint(x)\n"
+    forced: list[int] = tokenizer(text)["input_ids"]
+    start = len(tokenizer(PROBLEMS[0].prompt)["input_ids"])
+    asked = []
+
+    def say_the_text(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        asked.append(input_ids.shape[1] - start)
+        only = torch.full_like(scores, float("-inf"))
+        only[:, forced[asked[-1]]] = 0
+        return only
+
+    monkeypatch.setattr("components.shared.sampling._processors", lambda *_: [say_the_text])
+    (completion,) = generate(model, tokenizer, [PROBLEMS[0].prompt], PLAIN, [torch.Generator()])
+    assert completion.ended_by == "stop"
+    assert len(asked) == len(completion.token_ids) < len(forced)
+
+
+def test_chat_mode_goes_through_the_template(model: Any, tokenizer: Any) -> None:
+    chat = Sampling(temperature=1.0, top_p=0.9, max_completion_length=8, use_chat_template=True)
+    (completion,) = generate(model, tokenizer, [PROBLEMS[0].prompt], chat, [generator_for(1, "a", model.device)])
+    read = tokenizer.decode(completion.prompt_ids)
+    assert read == model_input(tokenizer, PROBLEMS[0].prompt, use_chat_template=True)
+    assert "<|im_start|>" in read
+
+
+def test_what_cannot_be_loaded_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="holds no tokenizer"):
+        load_tokenizer(str(tmp_path), "", use_chat_template=False)
+    with pytest.raises(UserError, match="cannot be loaded"):
+        load_model(str(tmp_path), "", torch.float32)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"holds no model: config\.json is missing"):
+        load_model(str(tmp_path / "empty"), "", torch.float32)
+    with pytest.raises((UserError, InfraError)) as caught:
+        load_model("nobody/no-such-model", "", torch.float32)
+    assert "nobody/no-such-model" in str(caught.value)
+
+
+def test_precision_follows_the_machine() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    assert resolve_precision("auto") == torch.float32
+    with pytest.raises(UserError, match="needs a CUDA GPU"):
+        resolve_precision("fp16")
+    with pytest.raises(UserError, match="use one of auto, bf16, fp16, fp32"):
+        resolve_precision("fp8")

@@ -1,0 +1,116 @@
+"""One interface, two stores: the same tests run on a directory and on a real S3 server."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from minio import Minio
+from moto.server import ThreadedMotoServer
+
+from components.shared.errors import InfraError, UserError
+from components.shared.store import Store, download_folder, open_store, upload_folder
+
+
+@pytest.fixture(scope="module")
+def s3_endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def s3_settings(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "S3_ENDPOINT": f"http://{s3_endpoint}", "S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret", "S3_SECURE": "false",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    client = Minio(s3_endpoint, access_key="key", secret_key="secret", secure=False)
+    if not client.bucket_exists("bucket"):
+        client.make_bucket("bucket")
+
+
+@pytest.fixture(params=["directory", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "directory":
+        return open_store(str(tmp_path / "store"))
+    request.getfixturevalue("s3_settings")
+    return open_store(f"s3://bucket/{uuid.uuid4().hex}")
+
+
+def test_objects_are_written_read_replaced_and_removed(store: Store) -> None:
+    assert not store.exists("a/b.txt")
+    with pytest.raises(KeyError):
+        store.read("a/b.txt")
+    store.write("a/b.txt", b"one")
+    store.write("a/b.txt", b"two")
+    assert store.exists("a/b.txt")
+    assert store.read("a/b.txt") == b"two"
+    store.delete("a/b.txt")
+    store.delete("a/b.txt")
+    assert not store.exists("a/b.txt")
+
+
+def test_keys_are_those_below_the_prefix(store: Store) -> None:
+    for key in ("runs/a/x", "runs/a/y/z", "runs/ab/x", "other"):
+        store.write(key, b"")
+    assert store.keys("runs/a/") == ["runs/a/x", "runs/a/y/z"]
+    assert store.keys("nothing/") == []
+
+
+def test_folders_go_up_and_come_back(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "up/deep").mkdir(parents=True)
+    (tmp_path / "up/one").write_bytes(b"\x00\xff")
+    (tmp_path / "up/deep/two").write_text("2")
+    upload_folder(store, "folder", tmp_path / "up")
+    assert download_folder(store, "folder", tmp_path / "down") == 2
+    assert (tmp_path / "down/one").read_bytes() == b"\x00\xff"
+    assert (tmp_path / "down/deep/two").read_text() == "2"
+    with pytest.raises(KeyError):
+        store.download("folder/none", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_interrupted_write_leaves_the_old_object(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    store.write("a", b"old")
+    with pytest.raises(InfraError):
+        store.upload("a", tmp_path / "not there")
+    assert store.read("a") == b"old"
+    assert store.keys("") == ["a"]
+
+
+def test_a_key_cannot_leave_the_directory(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="leaves the store"):
+        open_store(str(tmp_path)).write("../x", b"")
+
+
+def test_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="needs S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY"):
+        open_store("s3://bucket/prefix")
+    with pytest.raises(UserError, match="neither a directory nor s3"):
+        open_store("ftp://host")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        open_store(str(tmp_path / "file")).write("a", b"")
+
+
+def test_a_bucket_that_is_not_there_is_an_infrastructure_failure(s3_settings: None) -> None:
+    with pytest.raises(InfraError, match="NoSuchBucket"):
+        open_store("s3://no-such-bucket").write("a", b"")
+
+
+def test_a_store_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "S3_ENDPOINT": "127.0.0.1:9",
+        "S3_ACCESS_KEY": "k",
+        "S3_SECRET_KEY": "s",
+        "S3_SECURE": "0",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InfraError, match="could not be reached for s3://bucket/a"):
+        open_store("s3://bucket").read("a")
