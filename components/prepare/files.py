@@ -3,11 +3,9 @@
 A directory's files are named by split, as `train.jsonl` or, in the hub's way, `test-00000-of-00001.parquet`.
 """
 
-import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,15 +50,6 @@ def read_file(file: DataFile) -> list[RawRow]:
     return [row_of(value, place=place, split=file.split) for place, value in values]
 
 
-def digest_of(files: Sequence[DataFile]) -> str:
-    """`sha256:...` of one file's bytes, or of the names and digests of several."""
-    digests = [hashlib.sha256(file.path.read_bytes()).hexdigest() for file in files]
-    if len(files) == 1:
-        return f"sha256:{digests[0]}"
-    listing = "".join(f"{digest}  {file.path.name}\n" for digest, file in zip(digests, files, strict=True))
-    return f"sha256:{hashlib.sha256(listing.encode()).hexdigest()}"
-
-
 def _json_rows(file: DataFile) -> list[tuple[str, Any]]:
     try:
         text = file.path.read_text(encoding="utf-8-sig")
@@ -80,7 +69,9 @@ def _parse(text: str, place: str) -> Any:
     except (json.JSONDecodeError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
         where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) and error.lineno > 1 else ""
-        raise UserError(f"{place}: this is no JSON{where} ({reason}); one object a line or one list is needed.") from None
+        raise UserError(
+            f"{place}: this is no JSON{where} ({reason}); one object a line or one list is needed."
+        ) from None
 
 
 def _parquet_rows(file: DataFile) -> list[tuple[str, Any]]:

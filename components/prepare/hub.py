@@ -44,7 +44,6 @@ def read_hub(hub_id: str, config: str | None, revision: str, *, name: str) -> Ra
 
 def _download(hub_id: str, config: str | None, revision: str) -> Any:
     import datasets  # slow to import, and files of JSON do without
-    import httpx
 
     try:
         builder = datasets.load_dataset_builder(hub_id, config, revision=revision or None)
@@ -53,10 +52,10 @@ def _download(hub_id: str, config: str | None, revision: str) -> Any:
         raise UserError(f"{_sentence(error)} Check parameters dataset and dataset_revision, and HF_TOKEN.") from None
     except (ValueError, datasets.exceptions.DatasetGenerationError) as error:
         raise UserError(f"The data set {hub_id} cannot be read: {_sentence(error)}") from None
-    except (OSError, httpx.HTTPError) as error:
+    except Exception as error:  # the transport's errors have no public home
         raise InfraError(
-            f"The data set {hub_id} could not be fetched from the hub {datasets.config.HF_ENDPOINT}, and is not in this "
-            f"machine's cache: {_sentence(error)}"
+            f"The data set {hub_id} could not be fetched from the hub {datasets.config.HF_ENDPOINT}, and is not in "
+            f"this machine's cache: {type(error).__name__}: {_sentence(error)}"
         ) from error
     return builder
 

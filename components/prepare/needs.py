@@ -54,12 +54,12 @@ def find_needs(
     hidden = [_block([_source(preparation), test]) for test in hidden_tests]
 
     known = TopLevel([*imports, *definitions, *parse(reference).body], entry_point)
-    setup = list(imports)
+    setup: list[ast.stmt] = list(imports)
     wanted = free_names(signature + " pass") | {name for node in definitions for name in bound_names(node)}
     for name in sorted(free_names(_block([*prepared, *hidden])) - _bound_by(imports) - {entry_point}):
-        imported = [node for node in known.binding(name) if isinstance(node, IMPORTS)]
-        setup += [_only(node, name) for node in imported]
-        if not imported:
+        imports_of_name = [_only(node, name) for node in known.binding(name) if isinstance(node, IMPORTS)]
+        setup += imports_of_name
+        if not imports_of_name:
             wanted.add(name)
     prelude = known.closure(wanted)
     from_setup_code = [node for node in prelude if node in published]
@@ -132,9 +132,8 @@ def _bound_by(nodes: Iterable[ast.stmt]) -> set[str]:
     return {name for node in nodes for name in bound_names(node)}
 
 
-def _only(node: ast.stmt, name: str) -> ast.stmt:
+def _only(node: ast.Import | ast.ImportFrom, name: str) -> ast.stmt:
     """An import reduced to the part that binds one name; a star import stays whole."""
-    assert isinstance(node, IMPORTS)
     kept = [alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) == name]
     if isinstance(node, ast.Import):
         return ast.Import(names=kept)

@@ -5,13 +5,14 @@ A change is made only where the parsed program stays the same, so text inside st
 """
 
 import ast
+import io
 import re
 import textwrap
+import tokenize
 import warnings
 
 TAB_WIDTHS = (4, 8)  # four reads better; eight is what Python itself takes a tab for
-_LEADING_BLANKS = re.compile(r"^[ \t]+", re.MULTILINE)
-_TRAILING_BLANKS = re.compile(r"[ \t\f]+$", re.MULTILINE)
+_INDENTATION = re.compile(r"[ \t]*")
 
 
 def unix_lines(text: str) -> str:
@@ -30,24 +31,45 @@ def parse(source: str) -> ast.Module:
 
 
 def normal_python(source: str) -> str:
-    """The same program with LF, no tabs in its indentation, no trailing blanks and no outer blank lines.
+    """The same program with LF, no tabs outside its strings, no trailing blanks and no outer blank lines.
 
     Raises SyntaxError when it is no Python.
     """
-    text = textwrap.dedent(unix_lines(source)).strip()
-    wanted = ast.dump(parse(text))
-    for candidate in _tidied(text):
-        if _dump(candidate) == wanted:
-            return candidate
-    return text
+    text = unix_lines(source)
+    try:
+        tree = parse(text.strip())
+        text = text.strip()
+    except SyntaxError:
+        text = textwrap.dedent(text).strip()
+        tree = parse(text)
+    wanted = ast.dump(tree)
+    return next((tidy for width in TAB_WIDTHS if _dump(tidy := _tidied(text, width)) == wanted), text)
 
 
-def _tidied(text: str) -> list[str]:
-    bare = _TRAILING_BLANKS.sub("", text)
+def _tidied(text: str, tab_width: int) -> str:
+    """The text without tabs and trailing blanks, lines within strings aside; it may mean something else."""
+    strings = _rows_of_strings(text)
+    lines = []
+    for row, line in enumerate(text.split("\n"), start=1):
+        indentation = _INDENTATION.match(line)[0]  # type: ignore[index]  # it matches every line
+        rest = line[len(indentation) :]
+        if not any(first < row <= last for first, last in strings):
+            indentation = indentation.expandtabs(tab_width)
+        if not any(first <= row <= last for first, last in strings):
+            rest = rest.replace("\t", " ").rstrip()
+            indentation = indentation if rest else ""
+        lines.append(indentation + rest)
+    return "\n".join(lines)
+
+
+def _rows_of_strings(text: str) -> list[tuple[int, int]]:
+    """First and last line of every string that goes over several lines or holds a tab."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return [
-        _LEADING_BLANKS.sub(lambda blanks, width=width: blanks.group().expandtabs(width), version)  # type: ignore[misc]
-        for version in (bare, text)
-        for width in TAB_WIDTHS
+        (token.start[0], token.end[0])
+        for token in tokens
+        if token.type not in (tokenize.INDENT, tokenize.COMMENT)
+        and ("\t" in token.string or token.start[0] < token.end[0])
     ]
 
 

@@ -21,7 +21,7 @@ class RawRow:
 class RawData:
     """A data set as read.
 
-    name: what its problems are said to come from. revision: the hub's commit, or `sha256:...` of the files' bytes.
+    name: what its problems are said to come from. revision: the hub's commit, or for files the one that was given.
     """
 
     name: str

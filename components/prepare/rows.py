@@ -5,6 +5,7 @@ code, test_imports and test_list. A row that lacks what it needs is the user's m
 is complete but makes no problem (code that is no Python, tests that call nothing) is unusable, and quarantined.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from components.prepare.needs import find_needs
 from components.prepare.python_text import normal_python, unix_lines
-from components.prepare.signature import UnusableRow, find_entry_point, signature_of
 from components.prepare.raw import RawRow
+from components.prepare.signature import UnusableRow, find_entry_point, signature_of
 from components.shared.errors import UserError
 from components.shared.problem import Problem
 
@@ -23,7 +24,7 @@ FIELDS_WANTED = "MBPP's fields (task_id, text or prompt, code, test_list) or a p
 class MbppRow(BaseModel):
     """One row of MBPP, full or sanitized; fields that only one of them has are empty in the other."""
 
-    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(frozen=True)
 
     task_id: str
     text: str = Field(validation_alias=AliasChoices("text", "prompt"))
@@ -33,6 +34,11 @@ class MbppRow(BaseModel):
     test_imports: list[str] = []
     challenge_test_list: list[str] = []
     split: str = ""
+
+    @field_validator("task_id", mode="before")
+    @classmethod
+    def _number_or_text(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int) else value
 
     @field_validator("test_setup_code", "split", mode="before")
     @classmethod
@@ -77,16 +83,23 @@ def check_row(raw: RawRow) -> Row:
 
 def _problem_record(fields: dict[str, Any]) -> Problem:
     """A problem record, in which what another tool need not know may be missing."""
-    optional = {"source": "", "split": "", "prelude": "", "setup": "", "hidden_tests": [], "reference_cpu_ms": None}
+    optional: dict[str, Any] = {
+        "source": "",
+        "split": "",
+        "prelude": "",
+        "setup": "",
+        "hidden_tests": [],
+        "reference_cpu_ms": None,
+    }
     return Problem.model_validate({**optional, **fields, "task_id": str(fields.get("task_id") or "")})
 
 
 def _check_prompt(problem: Problem, place: str) -> None:
     if not problem.task_id:
         raise UserError(f"{place}: task_id is missing or empty; every row needs one of its own.")
-    start, end = f"def {problem.entry_point}", ":"
-    if not (problem.signature.startswith(start) and problem.signature.endswith(end)):
-        raise UserError(f"{place}: prompt must end with the line `{start}(...):` and no newline after it.")
+    name = problem.entry_point
+    if not re.fullmatch(rf"def\s+{re.escape(name)}\s*\(.*:", problem.signature):
+        raise UserError(f"{place}: prompt must end with the line `def {name}(...):` and no newline after it.")
 
 
 def to_problem(row: Row, *, split: str, source: str) -> Problem:
@@ -97,7 +110,10 @@ def to_problem(row: Row, *, split: str, source: str) -> Problem:
         return row.content.model_copy(
             update={"split": split, "source": row.content.source or source, "reference_cpu_ms": None}
         )
-    return _from_mbpp(row.content, split=split, source=source)
+    try:
+        return _from_mbpp(row.content, split=split, source=source)
+    except SyntaxError as error:  # found only when the names of a whole block are resolved
+        raise UnusableRow(f"its code or its tests are no Python: {error.msg}") from None
 
 
 def _from_mbpp(row: MbppRow, *, split: str, source: str) -> Problem:

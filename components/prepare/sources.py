@@ -1,14 +1,14 @@
 """Every form of parameter `dataset`, read into rows that know their place.
 
 `mbpp` and `mbpp-sanitized` are names for the hub's data set; else a file, a directory with files for each split, an
-`s3://bucket/key` that holds either, or a hub id `owner/name` (`owner/name:config` where it has several).
+`s3://bucket/key` that holds either, or a hub id `owner/name`.
 """
 
 import re
 import tempfile
 from pathlib import Path
 
-from components.prepare.files import SUFFIXES, DataFile, digest_of, read_file, split_files
+from components.prepare.files import SUFFIXES, DataFile, read_file, split_files
 from components.prepare.hub import read_hub
 from components.prepare.raw import RawData
 from components.shared.errors import UserError
@@ -18,7 +18,7 @@ NAMED = {
     "mbpp": ("google-research-datasets/mbpp", "full"),
     "mbpp-sanitized": ("google-research-datasets/mbpp", "sanitized"),
 }
-_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 FORMS = (
     f"use {', '.join(NAMED)}, a hub id owner/name, a file ending in {', '.join(SUFFIXES)}, a directory with train "
     "and test files, or s3://bucket/key"
@@ -28,8 +28,8 @@ FORMS = (
 def read_dataset(dataset: str, dataset_revision: str) -> RawData:
     """Read a data set.
 
-    dataset_revision is the hub's branch, tag or commit, or "" for its newest. Files have no revisions: "" or the
-    `sha256:...` of their bytes, which is then checked.
+    dataset_revision is the hub's branch, tag or commit, or "" for its newest. Files have no history: theirs is the
+    digest that the submit took, and only kept in the record.
 
     Raises UserError for what does not exist or cannot be understood, InfraError when hub or store cannot be reached.
     """
@@ -40,9 +40,8 @@ def read_dataset(dataset: str, dataset_revision: str) -> RawData:
     path = Path(dataset).expanduser()
     if path.exists():
         return _read_path(path, dataset_revision, shown=dataset)
-    hub_id = _HUB_ID.fullmatch(dataset)
-    if hub_id and path.suffix not in SUFFIXES and not dataset.startswith("."):
-        return read_hub(hub_id[1], hub_id[2], dataset_revision, name=hub_id[1])
+    if _HUB_ID.fullmatch(dataset) and path.suffix not in SUFFIXES and not dataset.startswith("."):
+        return read_hub(dataset, None, dataset_revision, name=dataset)
     if path.suffix in SUFFIXES or "/" in dataset:
         raise UserError(f"The data set {dataset} does not exist: there is no such file or directory.")
     raise UserError(f"The data set {dataset!r} is unknown: {FORMS}.")
@@ -51,20 +50,9 @@ def read_dataset(dataset: str, dataset_revision: str) -> RawData:
 def _read_path(path: Path, revision: str, *, shown: str) -> RawData:
     if path.is_file() and path.suffix not in SUFFIXES:
         raise UserError(f"The data set {shown} has an unknown format: {FORMS}.")
-    files = files_of(path, shown)
-    digest = digest_of(files)
-    if revision and revision != digest:
-        raise UserError(
-            f"The data set {shown} is not the one that dataset_revision {revision} names, its digest is {digest}: "
-            "leave dataset_revision empty to take it as it is."
-        )
+    files = split_files(path, shown) if path.is_dir() else [DataFile(path, "", shown)]
     rows = [row for file in files for row in read_file(file)]
-    return RawData(name=path.resolve().stem, revision=digest, rows=rows)
-
-
-def files_of(path: Path, shown: str) -> list[DataFile]:
-    """The data files at a path: itself, or those of a directory."""
-    return split_files(path, shown) if path.is_dir() else [DataFile(path, "", shown)]
+    return RawData(name=path.resolve().stem, revision=revision, rows=rows)
 
 
 def _read_s3(address: str, revision: str) -> RawData:

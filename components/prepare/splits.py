@@ -33,7 +33,7 @@ def assign_splits(rows: Sequence[Row], seed: int) -> dict[str, str]:
         places[row.task_id] = row.place
     splits = {row.task_id: _declared(row) for row in rows}
     undeclared = [row for row in rows if not splits[row.task_id]]
-    if is_mbpp(rows):
+    if is_mbpp(undeclared):
         splits |= {row.task_id: official_split(row.task_id) for row in undeclared}
     unknown = drawn([row for row in undeclared if not splits[row.task_id]], seed, purpose="split")
     tests = max(1, round(SHARE_OF_TEST * len(unknown)))

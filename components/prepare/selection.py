@@ -1,0 +1,82 @@
+"""Which problems are held out, which are candidates for training, and what is left for validation."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from components.prepare.references import References
+from components.prepare.splits import drawn
+from components.settings import SPLITS
+from components.shared.errors import UserError
+from components.shared.problem import Problem
+
+HELDOUT_SPLIT, VALIDATION_SPLIT = "test", "validation"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """No problem is in two of the three lists. warnings: sentences for the person who started the run."""
+
+    candidates: list[Problem]
+    heldout: list[Problem]
+    validation: list[Problem]
+    warnings: list[str]
+
+
+def select(
+    problems: Sequence[Problem],
+    references: References,
+    *,
+    dataset: str,
+    candidate_splits: Sequence[str],
+    max_candidate_samples: int,
+    max_eval_samples: int,
+    seed: int,
+) -> Selection:
+    """Draw held-out problems from `test`, then candidates from candidate_splits, those held out left aside.
+
+    UserError when either would be empty.
+    """
+    heldout_pool = drawn(_of(problems, [HELDOUT_SPLIT]), seed, purpose="held-out")
+    _require(heldout_pool, problems, dataset, [HELDOUT_SPLIT], "which held-out problems come from")
+    heldout = references.take(heldout_pool, max_eval_samples, task="checking held-out problems")
+    used = {problem.task_id for problem in heldout} | references.failed
+    pool = [problem for problem in _of(problems, candidate_splits) if problem.task_id not in used]
+    _require(pool, problems, dataset, candidate_splits, "which training problems come from")
+    candidates = references.take(
+        drawn(pool, seed, purpose="candidates"), max_candidate_samples, task="checking training problems"
+    )
+    used |= {problem.task_id for problem in candidates} | references.failed
+    rest = [problem for problem in _of(problems, [VALIDATION_SPLIT]) if problem.task_id not in used]
+    validation = references.take(rest, len(rest), task="checking validation problems")
+    for chosen, what in ((heldout, "held-out"), (candidates, "training")):
+        if not chosen:
+            raise UserError(
+                f"No {what} problem of the data set {dataset} is left, for no reference passes its tests; the first: "
+                f"task {references.quarantined[0]['task_id']}, {references.quarantined[0]['reason']}."
+            )
+    shortages = [
+        _shortage("max_eval_samples", max_eval_samples, len(heldout), [HELDOUT_SPLIT]),
+        _shortage("max_candidate_samples", max_candidate_samples, len(candidates), candidate_splits),
+    ]
+    return Selection(candidates, heldout, validation, [warning for warning in shortages if warning])
+
+
+def _of(problems: Sequence[Problem], splits: Sequence[str]) -> list[Problem]:
+    return [problem for problem in problems if problem.split in splits]
+
+
+def _require(pool: Sequence[Problem], all_: Sequence[Problem], dataset: str, splits: Sequence[str], role: str) -> None:
+    if not pool:
+        sizes = Counter(problem.split for problem in all_)
+        held = ", ".join(f"{sizes[split]} {split}" for split in SPLITS if sizes[split])
+        raise UserError(
+            f"The data set {dataset} has no problem left for {' or '.join(splits)}, {role}: it has {held or 'none'}."
+        )
+
+
+def _shortage(parameter: str, asked: int, found: int, splits: Sequence[str]) -> str:
+    if found >= asked:
+        return ""
+    where = f"split {splits[0]}" if len(splits) == 1 else f"splits {', '.join(splits)}"
+    return f"{parameter} asks for {asked} problems, {where} could give {found}: all {found} are used."
