@@ -1,23 +1,35 @@
-"""One item's tests, run in a jailed process of their own that was forked for them.
+"""The tests of an item, run in a jailed process apart from the program's and from everything else.
 
-Tests come from data sets: nothing here trusts them with the service, and their process ends with the item. Results
+Tests come from data sets: nothing here trusts them with the service. Results
 leave as one record a test, each written the moment its test ends; a test without a record has not passed.
 """
 
 import ast
 import builtins
 import json
-import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from sandbox import standins
+from sandbox import standins, wire
 from sandbox.standins import Link, ProgramGone, ProgramStopped, TestFault
 
 MAX_DETAIL = 400
+MAX_CARRIED_BYTES = 1 << 20  # after larger replies, the memory of this process is no longer what the next one expects
+Report = Callable[[dict[str, Any]], None]
 Outcome = tuple[str, str]  # outcome, detail
+# What a test may consist of and use without leaving anything behind in the process that ran it.
+HARMLESS_NODES = (
+    *(ast.Module, ast.Assert, ast.Expr, ast.Assign, ast.expr, ast.expr_context, ast.operator, ast.unaryop),
+    *(ast.boolop, ast.cmpop, ast.keyword, ast.comprehension, ast.arguments, ast.arg),
+)
+HARMLESS_NAMES = {
+    *("abs", "all", "any", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate", "filter", "float"),
+    *("frozenset", "hash", "int", "isinstance", "len", "list", "map", "max", "min", "ord", "pow", "range", "repr"),
+    *("reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "zip"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +39,7 @@ class Examination:
     setup: CodeType
     tests: list[CodeType]
     foreign: set[str]  # names that setup and tests use and only the program can define
+    leaves_traces: bool  # whether running them might change this process for the next item
 
 
 def compile_item(setup: str, tests: list[str]) -> Examination:
@@ -38,6 +51,17 @@ def compile_item(setup: str, tests: list[str]) -> Examination:
         _compile(setup_tree, "setup"),
         [_compile(tree, f"test {index}") for index, tree in enumerate(trees)],
         {name for name in used - _defined_by(setup_tree) if not hasattr(builtins, name)},
+        bool(setup_tree.body) or any(map(leaves_traces, trees)),
+    )
+
+
+def leaves_traces(tree: ast.Module) -> bool:
+    """Whether a block may do more than compute: import, define, change an attribute, or reach beyond harmless names."""
+    return not all(
+        isinstance(node, HARMLESS_NODES)
+        and not (isinstance(node, ast.Attribute) and (node.attr.startswith("_") or type(node.ctx) is not ast.Load))
+        and not (isinstance(node, ast.Name) and hasattr(builtins, node.id) and node.id not in HARMLESS_NAMES)
+        for node in ast.walk(tree)
     )
 
 
@@ -143,18 +167,17 @@ def load_program(source: str, link: Link) -> Outcome:
     return "error", f"the program raised {name}: {message} while it was loaded"
 
 
-def examine(item: dict[str, Any], connection: socket.socket, records: int) -> None:
+def examine(item: dict[str, Any], connection: socket.socket, report: Report) -> bool:
     """Run the item's tests in order, up to the first that does not pass.
 
     Args:
         item: entry_point, setup, tests and program, as in the request.
         connection: to the jailed child that will load the program.
-        records: descriptor that one JSON line a record is written to.
-    """
+        report: called with every record: {"jail": trouble}, {"loading": true}, {"index", "outcome", "detail"}.
 
-    def report(record: dict[str, Any]) -> None:
-        text = json.dumps(record)
-        os.write(records, text.encode("ascii") + b"\n")
+    Returns:
+        Whether this process may serve another item.
+    """
 
     def finish(index: int, outcome: Outcome) -> None:
         report({"index": index, "outcome": outcome[0], "detail": outcome[1][:MAX_DETAIL]})
@@ -163,21 +186,41 @@ def examine(item: dict[str, Any], connection: socket.socket, records: int) -> No
     try:
         examination = compile_item(item["setup"], item["tests"])
     except TestFault as fault:
-        return finish(0, ("infra", f"the data set is at fault: {fault}"))
+        finish(0, ("infra", f"the data set is at fault: {fault}"))
+        return True
     trouble = link.wait_for_jail()
     if trouble:
-        return report({"jail": trouble})
+        report({"jail": trouble})
+        return True
     report({"loading": True})
     namespace = make_namespace(examination, item["entry_point"], link)
     outcome = load_program(item["program"], link)
     if outcome[0] == "passed":
         outcome = run_block(examination.setup, namespace, link, is_setup=True)
     if outcome[0] != "passed":
-        return finish(0, outcome)
+        finish(0, outcome)
+        return not examination.leaves_traces
     namespace[item["entry_point"]] = standins.name_stand_in(link, item["entry_point"])  # whatever setup calls so
     for index, code in enumerate(examination.tests):
         outcome = run_block(code, namespace, link)
         finish(index, outcome)
         if outcome[0] != "passed":
-            return None
-    return None
+            break
+    return not examination.leaves_traces and link.received_bytes < MAX_CARRIED_BYTES
+
+
+def serve(control: socket.socket) -> None:
+    """Serve items until the judge hangs up: one byte that carries the connection to the program, then the item."""
+    reader = wire.Reader(control, limit=wire.MAX_ITEM_BYTES)
+
+    def report(record: dict[str, Any]) -> None:
+        control.sendall(json.dumps(record).encode("ascii") + b"\n")
+
+    while True:
+        mark, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not mark:
+            return
+        item = reader.read()
+        with socket.socket(fileno=descriptors[0]) as connection:
+            fresh = examine(item, connection, report)
+        report({"end": "fresh" if fresh else "spent"})

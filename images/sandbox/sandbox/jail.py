@@ -13,7 +13,7 @@ import resource
 import signal
 import stat
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandbox import kernel, landlock
 from sandbox.seccomp import Filter
@@ -26,8 +26,7 @@ FIRST_CHANNEL = 3  # the descriptor after standard input, output and error
 FILE_BYTES = 1 << 20  # the largest file a program may write into its scratch directory
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """What one jailed process may use: CPU time in seconds, address space in bytes, size of a file, open files."""
 
     cpu_seconds: float
@@ -79,9 +78,16 @@ def give_up_privileges() -> None:
 class Jail:
     """A jail prepared before the fork; `enter` is what the forked process calls."""
 
-    def __init__(self, *, scratch: str | None, use_landlock: bool) -> None:
-        """scratch: the one folder that may be written to, None for none. Without Landlock nothing can be written."""
-        self._filter = Filter(may_write=use_landlock and scratch is not None)
+    def __init__(self, *, scratch: str | None, use_landlock: bool, receives_descriptors: bool) -> None:
+        """Prepare it.
+
+        Args:
+            scratch: the one folder that may be written to, None for none.
+            use_landlock: without it nothing can be written, and everything of this user's can be read.
+            receives_descriptors: whether the process may be handed open descriptors.
+        """
+        may_write = use_landlock and scratch is not None
+        self._filter = Filter(may_write=may_write, receives_descriptors=receives_descriptors)
         self._null = os.open(os.devnull, os.O_RDWR)
         self._ruleset: int | None = None
         if use_landlock:

@@ -3,9 +3,9 @@
 Everything is bound once, before any fork, so that a jailed child need not import or look up anything.
 """
 
+import contextlib
 import ctypes
 import os
-import platform
 import time
 
 PR_SET_PDEATHSIG = 1
@@ -20,7 +20,7 @@ LINUX_CAPABILITY_VERSION_3 = 0x20080522
 CAPABILITIES = 64  # more than any kernel knows; dropping an unknown one fails with EINVAL
 
 MACHINE = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}.get(
-    platform.machine().lower(), "unknown"
+    os.uname().machine.lower(), "unknown"
 )
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -52,10 +52,8 @@ def drop_capabilities() -> None:
             prctl(PR_CAPBSET_DROP, capability)
         except OSError:
             break  # past the last one, or no CAP_SETPCAP: then no_new_privs keeps the bounding set from mattering
-    try:
+    with contextlib.suppress(OSError):  # a kernel without ambient capabilities has nothing to clear
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    except OSError:
-        pass  # a kernel without ambient capabilities has nothing to clear
     header = (ctypes.c_uint32 * 2)(LINUX_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     if _libc.capset(header, nothing) != 0:

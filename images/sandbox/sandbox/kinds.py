@@ -10,16 +10,14 @@ import importlib
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_RANGE = 10_000_000  # a longer range would let a short message fill the judge
 MAX_DIGITS = 100_000  # of a Decimal
 Parts = list[Any]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """One container type: its letter on the wire, its name, and the two directions."""
 
     letter: str
@@ -132,9 +130,7 @@ _BUILTIN: dict[type, Kind] = {
     range: Kind("R", "range", _range_parts, _range),
     slice: Kind("G", "slice", _slice_parts, lambda parts: slice(*parts)),
     collections.Counter: Kind("C", "Counter", _flat, lambda parts: collections.Counter(dict(_pairs(parts)))),
-    collections.OrderedDict: Kind(
-        "O", "OrderedDict", _flat, lambda parts: collections.OrderedDict(_pairs(parts))
-    ),
+    collections.OrderedDict: Kind("O", "OrderedDict", _flat, lambda parts: collections.OrderedDict(_pairs(parts))),
     collections.defaultdict: Kind("U", "defaultdict", _defaultdict_parts, _defaultdict),
     collections.deque: Kind("Q", "deque", lambda value: [value.maxlen, *collections.deque.__iter__(value)], _deque),
     collections.UserList: Kind("A", "UserList", lambda value: [*value.data], collections.UserList),
@@ -150,7 +146,10 @@ _BUILTIN: dict[type, Kind] = {
     type({}.keys()): Kind("K", "dict_keys", list, lambda parts: dict.fromkeys(parts).keys()),
     type({}.values()): Kind("V", "dict_values", list, lambda parts: dict(enumerate(parts)).values()),
     type({}.items()): Kind(
-        "I", "dict_items", lambda value: [part for pair in value for part in pair], lambda parts: dict(_pairs(parts)).items()
+        "I",
+        "dict_items",
+        lambda value: [part for pair in value for part in pair],
+        lambda parts: dict(_pairs(parts)).items(),
     ),
 }
 

@@ -59,7 +59,7 @@ def handled_rights(version: int) -> tuple[int, int, int]:
 
 
 def make_ruleset(rules: list[tuple[str, int]]) -> int:
-    """A ruleset that grants each (path, rights) and nothing else; returns its descriptor. Missing paths are left out."""
+    """The descriptor of a ruleset that grants each (path, rights) and nothing else; missing paths are left out."""
     files, network, scopes = handled_rights(abi())
     attribute = _RulesetAttribute(files, network, scopes)
     size = ctypes.c_size_t(ctypes.sizeof(attribute))

@@ -20,6 +20,17 @@ def attempt():
         return errno.errorcode.get(error.errno, "?")
     return "done"
 """
+_OPEN_DESCRIPTORS = """
+import os
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+def attempt():
+    return [number for number in range(4096) if is_open(number)]
+"""
 _DENIED = "assert attempt() in ('EPERM', 'EACCES', 'ENOSYS')"
 
 
@@ -55,12 +66,7 @@ PROBES = (
     _forbidden("reading", "open('/proc/self/environ')", needs_landlock=True),
     _forbidden("other processes", "import os; open(f'/proc/{os.getppid()}/mem', 'rb')"),
     Probe("environment", "import os\ndef attempt():\n    return dict(os.environ)", "assert attempt() == {}"),
-    Probe(
-        "descriptors",
-        "import os\ndef is_open(number):\n    try:\n        os.fstat(number)\n    except OSError:\n        return False\n"
-        "    return True\ndef attempt():\n    return [n for n in range(4096) if is_open(n)]",
-        "assert attempt() == [0, 1, 2, 3]",
-    ),
+    Probe("descriptors", _OPEN_DESCRIPTORS, "assert attempt() == [0, 1, 2, 3]"),
     Probe("memory", "def attempt():\n    return len(bytearray(1 << 46))", "assert attempt()", "memory"),
     Probe("CPU time", "def attempt():\n    while True:\n        pass", "assert attempt()", "timeout"),
     Probe("wall time", "import time\ndef attempt():\n    time.sleep(99)", "assert attempt()", "timeout"),

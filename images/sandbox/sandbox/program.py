@@ -46,6 +46,25 @@ class Handles:
         return self._objects[int(number)]
 
 
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "call": lambda target, positional, named: target(*positional, **named),
+    "getattr": getattr,
+    "setattr": setattr,
+    "delattr": delattr,
+    "getitem": lambda target, key: target[key],
+    "setitem": lambda target, key, value: target.__setitem__(key, value),
+    "delitem": lambda target, key: target.__delitem__(key),
+    "iter": iter,
+    "next": next,
+    "len": len,
+    "str": str,
+    "repr": repr,
+    "int": int,
+    "float": float,
+    "isinstance": isinstance,
+}
+
+
 class Program:
     """The candidate's module and everything the examiner may ask of it."""
 
@@ -53,23 +72,6 @@ class Program:
         self.module = types.ModuleType(MODULE_NAME)
         sys.modules[MODULE_NAME] = self.module  # dataclasses and typing look their class's module up
         self.handles = Handles()
-        self.operations: dict[str, Callable[..., Any]] = {
-            "call": lambda target, positional, named: target(*positional, **named),
-            "getattr": getattr,
-            "setattr": setattr,
-            "delattr": delattr,
-            "getitem": lambda target, key: target[key],
-            "setitem": lambda target, key, value: target.__setitem__(key, value),
-            "delitem": lambda target, key: target.__delitem__(key),
-            "iter": iter,
-            "next": next,
-            "len": len,
-            "str": str,
-            "repr": repr,
-            "int": int,
-            "float": float,
-            "isinstance": isinstance,
-        }
 
     def load(self, source: str) -> list[Any]:
         """Compile and run the module; the reply to send."""
@@ -102,7 +104,7 @@ class Program:
             return self.load(tokens[0])
         operands = wire.decode(tokens, self.resolve)
         reply: list[Any] = ["ok"]
-        wire.encode(self.operations[operation](*operands), reply, self.handles.describe)
+        wire.encode(OPERATIONS[operation](*operands), reply, self.handles.describe)
         return reply
 
 
@@ -142,5 +144,20 @@ def serve(connection: socket.socket) -> None:
 
 def restore_site_builtins() -> None:
     """exit() and quit(), which the interpreter lacks when it is started without `site`."""
-    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]
-    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+
+
+def rehearse() -> None:
+    """In the zygote: take the way that programs take, so that what it warms up is warm in every fork."""
+    source = "import math\ndef rehearse(value):\n    return [value, str(value), {1.5: (math.pi, None)}]\n"
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        reader = wire.Reader(theirs, limit=wire.MAX_MESSAGE_BYTES)
+        for _ in range(20):
+            program = Program()
+            program.load(source)
+            for request in (["load", source], ["call", "T3", "nrehearse", "L1", 5, "D0"]):
+                ours.sendall(wire.frame(request, limit=wire.MAX_MESSAGE_BYTES))
+                wire.frame(program.answer(reader.read()), limit=wire.MAX_MESSAGE_BYTES)
+    del sys.modules[MODULE_NAME]

@@ -10,7 +10,7 @@ import errno
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandbox import kernel
 from sandbox.syscalls import NUMBERS
@@ -25,7 +25,15 @@ CLONE_THREAD = 0x00010000
 CLONE_NEW_ANYTHING = 0x7E020080  # NEWNS, NEWTIME, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 OPEN_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 1030)  # duplicate, flags, locks; not F_SETOWN, which sends signals
-IOCTL_COMMANDS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, window size, FIONREAD, FIONBIO, close-on-exec
+IOCTL_COMMANDS = (
+    0x5401,
+    0x5413,
+    0x541B,
+    0x5421,
+    0x5450,
+    0x5451,
+)  # TCGETS, window size, FIONREAD, FIONBIO, close-on-exec
+RECEIVES_DESCRIPTORS = ("recvmsg",)
 CHANGES_FILES = ("unlink", "unlinkat", "rename", "renameat", "renameat2", "truncate")
 
 Instruction = tuple[int, int, int, int]
@@ -78,7 +86,9 @@ def _open_for_reading() -> Block:
 
 CONDITIONS: dict[str, Callable[[], Block]] = {
     "clone": _threads_only,
-    "clone3": lambda: _refuse(errno.ENOSYS),  # its flags lie in memory, out of a filter's sight; libc falls back to clone
+    "clone3": lambda: _refuse(
+        errno.ENOSYS
+    ),  # its flags lie in memory, out of a filter's sight; libc falls back to clone
     "openat2": lambda: _refuse(errno.ENOSYS),
     "fcntl": lambda: _argument_among(1, FCNTL_COMMANDS),
     "ioctl": lambda: _argument_among(1, IOCTL_COMMANDS),
@@ -88,18 +98,19 @@ CONDITIONS: dict[str, Callable[[], Block]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Interval:
+class _Interval(NamedTuple):
     first: int
     block: Block
 
 
-def _intervals(machine: str, may_write: bool) -> list[_Interval]:
+def _intervals(machine: str, may_write: bool, receives_descriptors: bool) -> list[_Interval]:
     """Neighbouring numbers with the same treatment, in order, covering every number."""
     treatment: dict[int, Block] = {}
     for name, number in NUMBERS[machine].items():
         if name in CONDITIONS:
             treatment[number] = CONDITIONS[name]()
+        elif name in RECEIVES_DESCRIPTORS and not receives_descriptors:
+            treatment[number] = _refuse(errno.EPERM)
         elif name in CHANGES_FILES and not may_write:
             treatment[number] = _refuse(errno.EACCES)
         elif name == "openat" and not may_write:
@@ -124,19 +135,20 @@ def _search_tree(intervals: list[_Interval]) -> Block:
     return [(JUMP_GREATER_EQUAL, 0, 1, intervals[middle].first), (JUMP, 0, 0, len(left)), *left, *right]
 
 
-def build_filter(machine: str, *, may_write: bool) -> bytes:
+def build_filter(machine: str, *, may_write: bool, receives_descriptors: bool) -> bytes:
     """The BPF program for `machine` ("x86_64" or "aarch64"), 8 bytes an instruction.
 
     Args:
         machine: whose numbers to use; a call made under any other architecture's numbers kills the process.
         may_write: False refuses every way to open, create or change a file, whatever the file system would say.
+        receives_descriptors: whether messages that may carry descriptors can be received.
     """
     program: Block = [
         (LOAD, 0, 0, OFFSET_ARCHITECTURE),
         (JUMP_EQUAL, 1, 0, AUDIT_ARCHITECTURE[machine]),
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, OFFSET_NUMBER),
-        *_search_tree(_intervals(machine, may_write)),
+        *_search_tree(_intervals(machine, may_write, receives_descriptors)),
     ]
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
 
@@ -148,8 +160,8 @@ class _FilterProgram(ctypes.Structure):
 class Filter:
     """A filter ready to be applied: all memory is laid out here, before any fork."""
 
-    def __init__(self, *, may_write: bool) -> None:
-        code = build_filter(kernel.MACHINE, may_write=may_write)
+    def __init__(self, *, may_write: bool, receives_descriptors: bool) -> None:
+        code = build_filter(kernel.MACHINE, may_write=may_write, receives_descriptors=receives_descriptors)
         self._code = ctypes.create_string_buffer(code, len(code))
         self._program = _FilterProgram(len(code) // 8, ctypes.addressof(self._code))
 

@@ -46,7 +46,9 @@ class Service:
             log.error("not ready: %s", self.reason)
             return
         if not self.pool.settings.use_landlock:
-            log.warning("running without Landlock: programs can read the files of this user; never do this on a cluster")
+            log.warning(
+                "running without Landlock: programs can read the files of this user; never do this on a cluster"
+            )
         self.pool.start()
         self.layers = probes.run_probes(self.pool)
         leaks = {layer: state for layer, state in self.layers.items() if state.startswith("leaks")}

@@ -9,9 +9,11 @@ import builtins
 import reprlib
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from sandbox import wire
+
+T = TypeVar("T")
 
 
 class ProgramGone(BaseException):
@@ -64,10 +66,15 @@ class Link:
                 self.last_value = wire.decode(reply[1:], self._resolve)
                 return self.last_value
             _, base, name, message = reply
-            error = _exception(str(base), str(name), str(message))
+            raised = _exception(str(base), str(name), str(message))
         except (wire.WireError, ValueError, IndexError, RecursionError) as problem:
             raise self._broken(str(problem)) from None
-        raise error
+        raise raised
+
+    @property
+    def received_bytes(self) -> int:
+        """What the program has sent so far."""
+        return self._reader.received_bytes
 
     def last_value_text(self) -> str:
         """The last value the program gave, shortened for people."""
@@ -126,7 +133,7 @@ class Link:
 class StandIn:
     """What tests use in place of something that lives in the jail."""
 
-    __slots__ = ("_link", "_reference", "_label")
+    __slots__ = ("_label", "_link", "_reference")
 
     def __init__(self, link: Link, reference: str, label: str) -> None:
         object.__setattr__(self, "_link", link)
@@ -189,7 +196,7 @@ class StandIn:
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, StandIn) and self._link.ask("isinstance", value, self) is True
 
-    def _typed(self, operation: str, kind: type) -> Any:
+    def _typed(self, operation: str, kind: type[T]) -> T:
         value = self._link.ask(operation, self)
         if type(value) is not kind:
             raise self._link._broken(f"{operation} gave a {type(value).__name__}")

@@ -3,8 +3,7 @@
 import os
 import signal
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_PROGRAM = 256 * 1024  # characters of a program
 MAX_SCRATCH_FILES = 64  # that a program may have at a time
@@ -12,8 +11,7 @@ LARGE_MEMORY_BYTES = 256 << 20  # a program that held this much is itself why th
 RETRY = "retry"  # key of a verdict that another try might better; never leaves the service
 
 
-@dataclass
-class Ending:
+class Ending(NamedTuple):
     """How a jailed program ended."""
 
     by_itself: bool
@@ -106,9 +104,7 @@ def explain_examiner(program_loading: bool, status: int) -> dict[str, Any]:
     return {"outcome": "error", "detail": f"the tests crashed on what the program returned ({_signal_name(number)})"}
 
 
-def make(
-    item: dict[str, Any], records: list[dict[str, Any]], cpu_seconds: float, started: float
-) -> dict[str, Any]:
+def make(item: dict[str, Any], records: list[dict[str, Any]], cpu_seconds: float, started: float) -> dict[str, Any]:
     """The verdict in the response's shape; tests without a record have not run. RETRY marks what may be retried."""
     tests = [
         {"index": index, "outcome": record["outcome"], "detail": _text(record["detail"])}
@@ -145,5 +141,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-

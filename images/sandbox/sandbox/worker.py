@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox import judge, warm, wire
+from sandbox import launch, supervise, wire
 
 START_SECONDS = 30.0
 SPARE_SECONDS = 10.0  # wall time for a verdict beyond what the judge itself enforces; past it the judge is stuck
@@ -30,7 +30,7 @@ class WorkerLost(Exception):
 
 
 class Worker:
-    """A running judge with its zygote. The thread that makes it must also outlive it (see warm.start)."""
+    """A running judge with its zygote. The thread that makes it must also outlive it (see launch.start)."""
 
     def __init__(self, settings: Settings) -> None:
         """Start both processes and wait until they are warm. Raises WorkerLost."""
@@ -40,8 +40,8 @@ class Worker:
         shared = {"memory_bytes": settings.memory_bytes, "use_landlock": settings.use_landlock}
         self._processes: list[subprocess.Popen[bytes]] = []
         with service, ours, theirs:
-            self._processes.append(warm.start("zygote", {"scratch": self._scratch, **shared}, [theirs]))
-            self._processes.append(warm.start("judge", shared, [service, ours]))
+            self._processes.append(launch.start("zygote", {"scratch": self._scratch, **shared}, [theirs]))
+            self._processes.append(launch.start("judge", shared, [service, ours]))
         self._reader = wire.Reader(self._connection, limit=wire.MAX_ITEM_BYTES)
         self.landlock_abi = int(self._exchange(None, START_SECONDS)["landlock_abi"])
 
@@ -52,7 +52,7 @@ class Worker:
 
     def judge(self, item: dict[str, Any]) -> dict[str, Any]:
         """The verdict on one item. Raises WorkerLost."""
-        verdict: dict[str, Any] = self._exchange(item, judge.WALL_FACTOR * item["timeout_s"] + SPARE_SECONDS)
+        verdict: dict[str, Any] = self._exchange(item, supervise.WALL_FACTOR * item["timeout_s"] + SPARE_SECONDS)
         return verdict
 
     def _exchange(self, message: Any, seconds: float) -> Any:

@@ -8,7 +8,6 @@ the folder.
 import contextlib
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -21,7 +20,7 @@ from sandbox.jail import FILE_BYTES, FIRST_CHANNEL, Jail, Limits
 from sandbox.verdict import MAX_SCRATCH_FILES
 
 # Modules that many programs import and that cost little to carry through every fork.
-import bisect, cmath, collections, functools, heapq, itertools, math, operator, re, string  # noqa: E401,E402,F401,I001  isort: skip
+import bisect, cmath, collections, functools, heapq, itertools, math, operator, re, string  # noqa: E401, F401  isort: skip
 
 SPAWN, FINISH = b"S", b"F"
 REQUEST = struct.Struct(">cd")  # the operation; CPU seconds to allow, or seconds to wait for the child's own end
@@ -39,7 +38,7 @@ class Zygote:
         self._control = control
         self._scratch = scratch
         self._memory_bytes = memory_bytes
-        self._jail = Jail(scratch=scratch, use_landlock=use_landlock)
+        self._jail = Jail(scratch=scratch, use_landlock=use_landlock, receives_descriptors=False)
         self._child: int | None = None
         self._overflowed = False
 
@@ -65,7 +64,8 @@ class Zygote:
         if self._child is not None:
             self._kill()
             os.waitpid(self._child, 0)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._empty_scratch()
+        os.rmdir(self._scratch)
 
     def _spawn(self, descriptor: int, cpu_seconds: float) -> None:
         child = os.fork()
@@ -84,9 +84,9 @@ class Zygote:
                 self._jail.enter(limits, [descriptor])
             except OSError as error:
                 connection.sendall(wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
-                return
-            connection.detach()
-            program.serve(socket.socket(fileno=FIRST_CHANNEL))
+            else:
+                connection.detach()
+                program.serve(socket.socket(fileno=FIRST_CHANNEL))
         finally:
             os._exit(0)
 
@@ -140,6 +140,7 @@ def main() -> None:
     os.mkdir(settings["scratch"], 0o700)
     os.chdir(settings["scratch"])
     program.restore_site_builtins()
+    program.rehearse()
     zygote = Zygote(control, **settings)
     warm.settle()
     try:

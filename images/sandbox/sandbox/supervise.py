@@ -1,0 +1,184 @@
+"""The judge's two counterparts: the zygote, which forks programs, and the examiner, which runs tests.
+
+The examiner is a fork of the judge, jailed, and expendable. It serves one item after the other as long as the tests
+can have left nothing behind in it (`examiner.leaves_traces`), which spares most items a fork; it is replaced after
+any other item, and whenever it dies or is cut off. So no item can tell what was judged before it.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from sandbox import examiner, kernel, wire, zygote
+from sandbox.jail import FIRST_CHANNEL, Jail, Limits
+from sandbox.verdict import Ending
+
+WALL_FACTOR = 3  # wall time allowed, in CPU time allowed
+BUSY_SHARE = 0.05  # less CPU than this share of the time that passes is sleeping
+SPARE_CPU_SECONDS = 1.0  # CPU time of the tests themselves, on top of the program's
+LIFETIME_CPU_SECONDS = 300.0  # of an examiner
+TICK_SECONDS = 0.02
+EXAMINER_FILES = 16
+MAX_RECORD_BYTES = 1 << 20
+
+
+class ZygoteLink:
+    """The judge's end of the zygote."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+
+    def hello(self) -> int:
+        """Wait until the zygote is warm; the kernel's Landlock ABI. Raises EOFError."""
+        return int(self._receive(16))
+
+    def spawn(self, connection: socket.socket, cpu_seconds: float) -> int:
+        """Fork a jailed program at the other end of `connection`; its pid."""
+        request = zygote.REQUEST.pack(zygote.SPAWN, cpu_seconds)
+        socket.send_fds(self._control, [request], [connection.fileno()])
+        return int(zygote.SPAWNED.unpack(self._receive(zygote.SPAWNED.size))[0])
+
+    def finish(self, patience: float) -> Ending:
+        """End the program, waiting `patience` seconds for it to end by itself."""
+        self._control.send(zygote.REQUEST.pack(zygote.FINISH, patience))
+        return Ending(*zygote.ENDING.unpack(self._receive(zygote.ENDING.size)))
+
+    def _receive(self, size: int) -> bytes:
+        data = self._control.recv(size)
+        if not data:
+            raise EOFError("the zygote is gone")
+        return data
+
+
+@dataclass
+class Run:
+    """What has been recorded of one item so far."""
+
+    timeout_s: float
+    tests: list[dict[str, Any]] = field(default_factory=list)
+    program_loading: bool = False  # from here on, what happens is the program's doing
+    trouble: str = ""  # with the jail, before anything foreign ran
+    cut: str = ""  # why it was cut off
+    ended: bool = False  # the examiner says that it has no more to record
+    examiner_status: int = 0  # wait status of an examiner that died
+    spent: bool = False  # the examiner has been ended and serves no further item
+
+    def take(self, record: dict[str, Any]) -> None:
+        """One record of the examiner. Raises KeyError for what is none."""
+        if "loading" in record:
+            self.program_loading = True
+        elif "jail" in record:
+            self.trouble = record["jail"]
+        elif "end" in record:
+            self.ended, self.spent = True, record["end"] != "fresh"
+        elif record["index"] == len(self.tests):
+            self.tests.append(record)
+
+
+class Watch:
+    """The clocks of a run: says when it must be cut off, and why."""
+
+    def __init__(self, timeout_s: float, program_pid: int, examiner_pid: int) -> None:
+        self._timeout_s = timeout_s
+        self._program_pid = program_pid
+        self._examiner_pid = examiner_pid
+        self._examiner_before = kernel.cpu_seconds(examiner_pid) or 0.0
+        self._started = self._busy_at = time.monotonic()
+        self._busy_cpu = 0.0
+
+    def reason_to_cut(self) -> str:
+        """Why to cut the run off now, "" to let it go on."""
+        now, allowed = time.monotonic(), self._timeout_s
+        program = kernel.cpu_seconds(self._program_pid) or 0.0
+        tests = (kernel.cpu_seconds(self._examiner_pid) or 0.0) - self._examiner_before
+        if program > allowed:
+            return f"more than {allowed:g} s of CPU time"
+        if tests > allowed + SPARE_CPU_SECONDS:
+            return f"more than {allowed + SPARE_CPU_SECONDS:g} s of CPU time in the tests"
+        if now - self._started > WALL_FACTOR * allowed:
+            return f"more than {WALL_FACTOR * allowed:g} s of wall time"
+        if program + tests - self._busy_cpu > BUSY_SHARE * (now - self._busy_at):
+            self._busy_at, self._busy_cpu = now, program + tests
+        elif now - self._busy_at > allowed:
+            return f"asleep for {allowed:g} s"
+        return ""
+
+
+class Examiner:
+    """A jailed fork of the judge that runs tests, seen from the judge."""
+
+    def __init__(self, jail: Jail, memory_bytes: int) -> None:
+        """Fork it. `jail` and `memory_bytes` say what confines it."""
+        self._control, theirs = socket.socketpair()
+        self._pending = b""
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become_examiner(jail, memory_bytes, theirs)
+        theirs.close()
+
+    def run(self, item: dict[str, Any], connection: socket.socket, program_pid: int, service: socket.socket) -> Run:
+        """Have the item's tests run against the program at the other end of `connection`, which is closed here.
+
+        Afterwards this examiner may be dead: then `spent` is set. `service` is only watched for hanging up: then
+        nobody would read the verdict, and this process ends.
+        """
+        run = Run(item["timeout_s"])
+        watch = Watch(run.timeout_s, program_pid, self.pid)
+        try:
+            socket.send_fds(self._control, [b"\0"], [connection.fileno()])
+            self._control.sendall(wire.frame(item, limit=wire.MAX_ITEM_BYTES))
+        except OSError:
+            run.examiner_status, run.spent = self.end(), True
+            return run
+        connection.close()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(service, 0)
+        while not (run.cut or run.ended):
+            for descriptor, _ in poll.poll(TICK_SECONDS * 1000):
+                if descriptor == service.fileno():
+                    raise SystemExit
+                if not self._take_records(run):
+                    run.examiner_status, run.spent = self.end(), True
+                    return run
+            run.cut = "" if run.ended else watch.reason_to_cut()
+        used = kernel.cpu_seconds(self.pid) or 0.0
+        if run.cut or run.spent or used > LIFETIME_CPU_SECONDS / 2:
+            self.end()
+            run.spent = True
+        return run
+
+    def _take_records(self, run: Run) -> bool:
+        """Take in what the examiner has written; False when it is dead or writes what no examiner does."""
+        try:
+            data = self._control.recv(1 << 16)
+            *lines, self._pending = (self._pending + data).split(b"\n")
+            for line in lines:
+                run.take(json.loads(line))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return bool(data) and len(self._pending) < MAX_RECORD_BYTES
+
+    def end(self) -> int:
+        """Make sure it is dead; its wait status. Not to be called twice."""
+        self._control.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        return os.waitpid(self.pid, 0)[1]
+
+
+def _become_examiner(jail: Jail, memory_bytes: int, control: socket.socket) -> NoReturn:
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        limits = Limits(LIFETIME_CPU_SECONDS, memory_bytes, 0, EXAMINER_FILES)
+        jail.enter(limits, [control.detach()])
+        examiner.serve(socket.socket(fileno=FIRST_CHANNEL))
+        os._exit(0)
+    finally:
+        os._exit(1)
