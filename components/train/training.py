@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from components.settings import parse_overrides
+from components.shared.errors import UserError
 from components.shared.grading import Grader
 from components.shared.problem import Problem, training_problems
 from components.shared.progress import duration, say
@@ -145,14 +147,24 @@ class Session:
         if checkpoint:
             say("train", f"continues run {self.name} after step {done} of {self.schedule.steps}")
         if done < self.schedule.steps:
-            try:
-                self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-            finally:
-                self.journal.save()
+            self._optimise(str(checkpoint) if checkpoint else None)
             checkpoint = self.folder / "trainer" / f"checkpoint-{self.schedule.steps}"
             say("train", f"time: {time_shares(self.journal.metrics)}")
         assert checkpoint is not None
         self.last_checkpoint = checkpoint
+
+    def _optimise(self, checkpoint: str | None) -> None:
+        """Run the trainer; whatever ends it, the steps done so far are written down."""
+        written = len(self.journal.metrics)
+        try:
+            self.trainer.train(resume_from_checkpoint=checkpoint)
+        except ValueError as error:
+            # TRL checks some settings only when it first uses them.
+            if parse_overrides(self.given["grpo_overrides"]) and len(self.journal.metrics) == written:
+                raise UserError(f"grpo_overrides: TRL refuses the settings ({error}).") from error
+            raise
+        finally:
+            self.journal.save()
 
     def hand_on(self, target: Path) -> None:
         """Write the exported adapter or model and model.json to the folder `target`."""

@@ -66,7 +66,7 @@ def test_windows_newlines_are_one_kind_of_newline() -> None:
     ("reply", "program"),
     [
         ("Sure:\n```python\ndef double(x):\n    return 2 * x\n```\nDone.", "def double(x):\n    return 2 * x\n"),
-        ("```\n1\n```\n```py\nimport re\ndef double(x):\n    return 2\n```", "import re\ndef double(x):\n    return 2\n"),
+        ("```\n1\n```\n```py\nx = 1\ndef double(x):\n    return 2\n```", "x = 1\ndef double(x):\n    return 2\n"),
         ("```python\ndouble = lambda x: 2 * x\n```", "double = lambda x: 2 * x\n"),
         ("```python\ndef double(x):\n    return 2 *", "def double(x):\n    return 2 *\n"),
         ("def double(x):\n    return 2 * x", "def double(x):\n    return 2 * x\n"),

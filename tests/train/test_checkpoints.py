@@ -1,0 +1,58 @@
+"""Checkpoints exist whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from components.shared.errors import UserError
+from components.shared.store import open_store
+from components.train.checkpoints import Checkpoints
+
+
+def saved(tmp_path: Path, *steps: int, **settings: object) -> Checkpoints:
+    checkpoints = Checkpoints(open_store(str(tmp_path / "store")), "run", keep=2, settings=settings or {"lr": 1})
+    for step in steps:
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        (folder / "weights").write_bytes(bytes([step]) * 1000)
+        checkpoints.save(step, folder)
+    return checkpoints
+
+
+def test_the_newest_ones_stay(tmp_path: Path) -> None:
+    checkpoints = saved(tmp_path, 2, 10, 4)
+    assert checkpoints.steps() == [10, 4]
+    assert not list((tmp_path / "store/checkpoints/run/2").rglob("*.*"))
+    newest = checkpoints.newest(tmp_path / "into")
+    assert newest is not None
+    assert newest.name == "checkpoint-10"
+    assert (newest / "weights").read_bytes() == bytes([10]) * 1000
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone", "no manifest"])
+def test_a_damaged_one_is_skipped_with_a_warning(
+    tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints = saved(tmp_path, 1, 2)
+    folder = tmp_path / "store/checkpoints/run/2"
+    if damage == "cut":
+        (folder / "weights").write_bytes(b"\x02" * 999)
+    elif damage == "changed":
+        (folder / "weights").write_bytes(b"\x03" * 1000)
+    else:
+        (folder / ("weights" if damage == "gone" else "manifest.json")).unlink()
+    newest = checkpoints.newest(tmp_path / "into")
+    assert newest is not None
+    assert newest.name == "checkpoint-1"
+    assert ("checkpoint 2 is damaged (weights)" in capsys.readouterr().out) == (damage != "no manifest")
+
+
+def test_a_new_run_has_none(tmp_path: Path) -> None:
+    assert saved(tmp_path).newest(tmp_path / "into") is None
+
+
+def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    saved(tmp_path, 1, lr=1, beta=2)
+    changed = Checkpoints(open_store(str(tmp_path / "store")), "run", keep=2, settings={"lr": 5, "beta": 2})
+    with pytest.raises(UserError, match="lr was 1 and is 5"):
+        changed.newest(tmp_path / "into")
