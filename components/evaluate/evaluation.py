@@ -141,18 +141,20 @@ def _write(name: str, content: dict[str, Any], page: str, *, evaluation: Path, r
 def _complete_record(
     name: str, problems: Path, trained: dict[str, Any], content: dict[str, Any], given: dict[str, Any]
 ) -> None:
-    store = open_store()
-    files = sorted(problems.glob("*/*.jsonl"))
+    counts = {file.parent.name: json.loads(file.read_text()) for file in sorted(problems.glob("*/counts.json"))}
     record(
-        store,
+        open_store(),
         name,
-        parameters=given,
+        parameters={key: value for key, value in given.items() if key not in ("run_id", "resume_run")},
         revisions={"model": trained["revision"]},
         versions=versions(),
         git_commit=git_commit(),
         code_version=given["code_version"],
-        datasets={file.relative_to(problems).as_posix(): digest_of(file) for file in files},
+        counts=counts,
+        datasets={
+            file.relative_to(problems).as_posix(): digest_of(file) for file in sorted(problems.glob("*/*.jsonl"))
+        },
         seeds={"seed": given["seed"], **{f"evaluate_{which}": seed for which, seed in content["seeds"].items()}},
-        seconds={"evaluate": content["seconds"]},
+        seconds={**{step: found["seconds"] for step, found in counts.items()}, "evaluate": content["seconds"]},
     )
-    mark_latest(store, name)
+    mark_latest(open_store(), name)

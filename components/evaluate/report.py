@@ -74,7 +74,7 @@ def explanation(content: Mapping[str, Any]) -> str:
     difference = content["difference"]
     low, high = difference["ci95"]
     text = (
-        f"The difference is {points(difference['pass_at_1'])}; the 95 % interval goes from {points(low)} to "
+        f"The difference is {points(difference['pass_at_1'])}; the 95 % interval goes from {_bare(low)} to "
         f"{points(high)}, over {content['problems']} held-out problems with {content['samples_per_problem']} samples "
         "of each model. "
     )
@@ -85,6 +85,10 @@ def explanation(content: Mapping[str, Any]) -> str:
     if needed is None:
         return text + "The measured difference is exactly zero, so no size of evaluation is sure to settle it."
     return text + f"About {number(needed)} problems would settle whether a difference as large as this one is real."
+
+
+def _bare(difference: float) -> str:
+    return points(difference).removesuffix(" points")
 
 
 def _size(content: Mapping[str, Any]) -> str:
@@ -117,7 +121,7 @@ def stats(content: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]
     return [
         *tiles,
-        ("Difference", points(content["difference"]["pass_at_1"]), f"95 % interval {points(low)} to {points(high)}"),
+        ("Difference", points(content["difference"]["pass_at_1"]), f"95 % interval {_bare(low)} to {_bare(high)}"),
         ("Could have shown", _size(content), "smallest difference found with 80 % power"),
         ("Problems", number(content["problems"]), f"{content['samples_per_problem']} samples of each model"),
     ]

@@ -21,9 +21,9 @@ from components.shared.progress import duration
 
 TEMPLATES = Path(__file__).parent / "templates"
 LIGHT_STYLE, DARK_STYLE = "default", "github-dark"
-# A page holds some 40 pieces of code; these limits keep the whole below 500 kB whatever a model wrote.
-MOST_LINES, MOST_CHARACTERS, MOST_HIGHLIGHTED = 40, 2400, 11_000
-MINUS = "−"
+# A page holds up to 48 pieces of code; these limits keep the whole below 500 kB whatever a model wrote.
+MOST_LINES, MOST_CHARACTERS, MOST_HIGHLIGHTED = 40, 1500, 7500
+MINUS, NO_BREAK = "−", "\N{NO-BREAK SPACE}"
 
 
 def render(template: str, **values: Any) -> str:
@@ -39,7 +39,7 @@ def render(template: str, **values: Any) -> str:
 
 def percent(fraction: float | None, digits: int = 1) -> str:
     """A fraction as people read it: 0.4312 is `43.1 %`; None is a dash."""
-    return "–" if fraction is None else f"{100 * fraction:.{digits}f} %".replace("-", MINUS)
+    return "–" if fraction is None else f"{100 * fraction:.{digits}f}{NO_BREAK}%".replace("-", MINUS)
 
 
 def points(difference: float | None, digits: int = 1) -> str:
