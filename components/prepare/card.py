@@ -57,23 +57,30 @@ def _stats(counts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("Held-out problems", number(counts["heldout"]), f"of {asked['heldout']} asked for"),
         ("Validation problems", number(counts["validation"]), ""),
         ("Quarantined", number(counts["quarantined"]), f"of {counts['rows']} rows read"),
-        ("Reference CPU time", f"{number(cpu_ms['median'])} ms", f"median; longest {number(cpu_ms['largest'])} ms"),
+        ("Reference CPU time", milliseconds(cpu_ms["median"]), f"median; longest {milliseconds(cpu_ms['largest'])}"),
     ]
 
 
 def _slowest(problems: Sequence[Problem]) -> list[tuple[str, str, str]]:
     """The five problems whose reference takes longest: task, function, CPU time."""
     timed = sorted(problems, key=lambda problem: -(problem.reference_cpu_ms or 0.0))
-    return [(p.task_id, p.entry_point, f"{number(p.reference_cpu_ms)} ms") for p in timed[:5]]
+    return [(problem.task_id, problem.entry_point, milliseconds(problem.reference_cpu_ms)) for problem in timed[:5]]
+
+
+def milliseconds(time_ms: float | None) -> str:
+    """A time as `2.9 ms` or `1,798.9 ms`; None, not measured, is a dash."""
+    return "–" if time_ms is None else f"{time_ms:,.1f} ms"
 
 
 def _problem_card(problem: Problem) -> dict[str, Any]:
-    facts = [problem.split, f"{len(problem.tests)} tests", f"{number(problem.reference_cpu_ms)} ms"]
+    facts = [problem.split, f"{len(problem.tests)} tests", milliseconds(problem.reference_cpu_ms)]
     if problem.hidden_tests:
         facts.append(f"{len(problem.hidden_tests)} hidden tests")
+    start = "\n\n".join(part for part in (problem.prelude, problem.signature) if part)
     samples = [
-        Sample("Prompt", problem.prompt),
+        Sample("The model goes on from", start),
         Sample("Tests", "\n".join([problem.setup, *problem.tests]).strip()),
         Sample("Reference", problem.reference),
     ]
-    return {"name": f"Problem {problem.task_id}", "facts": facts, "samples": samples}
+    text = problem.prompt.removesuffix(start).strip()
+    return {"name": f"Problem {problem.task_id}", "text": text, "facts": facts, "samples": samples}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.prepare.hub import datasets_library
 from components.prepare.raw import RawRow, row_of
 from components.settings import SPLITS
 from components.shared.errors import UserError
@@ -75,8 +76,7 @@ def _parse(text: str, place: str) -> Any:
 
 
 def _parquet_rows(file: DataFile) -> list[tuple[str, Any]]:
-    import datasets  # slow to import, and a JSON file does without
-
+    datasets = datasets_library()
     with tempfile.TemporaryDirectory() as cache:
         try:
             table = datasets.load_dataset("parquet", data_files=str(file.path), split="train", cache_dir=cache)

@@ -10,6 +10,7 @@ from typing import Any
 from components.prepare.raw import RawData, row_of
 from components.settings import SPLITS
 from components.shared.errors import InfraError, UserError
+from components.shared.progress import say
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -23,7 +24,7 @@ def read_hub(hub_id: str, config: str | None, revision: str, *, name: str) -> Ra
     commit = builder.hash if _COMMIT.fullmatch(str(builder.hash)) else ""
     if _COMMIT.fullmatch(revision) and commit and commit != revision:
         raise InfraError(
-            f"The hub could not be reached for revision {revision} of the data set {hub_id}, and this machine's cache "
+            f"The data set {hub_id} could not be fetched from the hub at revision {revision}, and this machine's cache "
             f"holds another one, {commit}."
         )
     tables = builder.as_dataset()
@@ -42,9 +43,17 @@ def read_hub(hub_id: str, config: str | None, revision: str, *, name: str) -> Ra
     return RawData(name=name, revision=commit, rows=rows)
 
 
-def _download(hub_id: str, config: str | None, revision: str) -> Any:
-    import datasets  # slow to import, and files of JSON do without
+def datasets_library() -> Any:
+    """The `datasets` library, imported only when it is needed (JSON files do without) and without its own display."""
+    import datasets
 
+    datasets.disable_progress_bars()
+    return datasets
+
+
+def _download(hub_id: str, config: str | None, revision: str) -> Any:
+    datasets = datasets_library()
+    say("prepare", f"fetching {hub_id} from the hub")
     try:
         builder = datasets.load_dataset_builder(hub_id, config, revision=revision or None)
         builder.download_and_prepare()

@@ -7,21 +7,29 @@ A row's own split wins, then that of its file, then MBPP's official split by id 
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from components.prepare.rows import MbppRow, Row
 from components.settings import SPLITS
 from components.shared.errors import UserError
-from components.shared.problem import Problem
 
 # The split of Austin et al. 2021 (arXiv:2108.07732), section 2.1; ids are inclusive.
 OFFICIAL_SPLITS = {"prompt": (1, 10), "test": (11, 510), "validation": (511, 600), "train": (601, 974)}
 SHARE_OF_TEST = 0.2
 SHARE_THAT_IS_MBPP = 0.5  # of rows whose first test is MBPP's; the sanitized file shares most of them
+# For MBPP's ids 1 to 974 in order: the first four hexadecimal digits of what first_test_digest hashes.
 MBPP_TESTS = Path(__file__).with_name("mbpp_tests.txt")
 ALIASES = {"val": "validation", "valid": "validation", "dev": "validation"}
 
-AnyRow = TypeVar("AnyRow", Row, Problem)
+
+class Numbered(Protocol):
+    """Anything that has a task_id."""
+
+    @property
+    def task_id(self) -> str: ...
+
+
+AnyRow = TypeVar("AnyRow", bound=Numbered)
 
 
 def assign_splits(rows: Sequence[Row], seed: int) -> dict[str, str]:

@@ -4,9 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from components.prepare.raw import RawData
 from components.prepare.sources import read_dataset
 from components.shared.errors import UserError
 from tests.prepare.examples import full_row, sanitized_row, write_hub_copy, write_jsonl
+from tests.prepare.small_hub import COMMIT, small_hub
 
 ROWS = [full_row(1), full_row(2)]
 
@@ -208,11 +207,12 @@ def test_files_of_another_format_or_without_splits(tmp_path: Path) -> None:
 
 
 READ_IN_A_STEP = """
-import sys
+import json, sys
 from components.shared.errors import reported
 with reported("prepare"):
     from components.prepare.sources import read_dataset
-    read_dataset(*sys.argv[1:])
+    data = read_dataset(*sys.argv[1:])
+print(json.dumps([data.name, data.revision, [[row.place, row.split, row.fields] for row in data.rows]]))
 """
 
 
@@ -223,7 +223,7 @@ def read_from_hub(
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return subprocess.run(
         [sys.executable, "-c", READ_IN_A_STEP, dataset, revision],
-        env={**kept, "HF_HOME": str(tmp_path / "hub"), **environment},
+        env={**kept, "HF_HOME": str(tmp_path / "cache"), **environment},
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
@@ -231,44 +231,44 @@ def read_from_hub(
     )
 
 
+def last_line(text: str) -> str:
+    return text.strip().split("\n")[-1]
+
+
+def test_mbpp_from_a_hub_and_then_from_its_cache(tmp_path: Path) -> None:
+    rows = {"train": full_row(601), "test": full_row(11), "validation": full_row(511), "prompt": full_row(1)}
+    copy = write_hub_copy(tmp_path / "mbpp", "full", {split: [row] for split, row in rows.items()})
+    with small_hub("google-research-datasets/mbpp", copy) as address:
+        ended = read_from_hub(tmp_path, "mbpp", HF_ENDPOINT=address, HF_HUB_OFFLINE="0")
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(last_line(ended.stdout)) == [
+        "mbpp",
+        COMMIT,
+        [
+            [f"google-research-datasets/mbpp, split {split}, row 1", split, rows[split]]
+            for split in ("train", "validation", "prompt", "test")
+        ],
+    ]
+    cached = read_from_hub(tmp_path, "mbpp", COMMIT, HF_HUB_OFFLINE="1")
+    assert last_line(cached.stdout) == last_line(ended.stdout)
+    other = read_from_hub(tmp_path, "mbpp", COMMIT[::-1], HF_HUB_OFFLINE="1")
+    assert other.returncode == 1
+    assert f"revision {COMMIT[::-1]}" in last_line(other.stderr)
+
+
 def test_an_unreachable_hub_is_an_infrastructure_failure_that_names_hub_and_data_set(tmp_path: Path) -> None:
     ended = read_from_hub(tmp_path, "mbpp", HF_HUB_OFFLINE="1", HF_ENDPOINT="http://hub.invalid")
     assert ended.returncode == 1
-    last = ended.stderr.strip().split("\n")[-1]
-    assert last.startswith("prepare: The data set google-research-datasets/mbpp could not be fetched from the hub")
-    assert "http://hub.invalid" in last
+    said = last_line(ended.stderr)
+    assert said.startswith("prepare: The data set google-research-datasets/mbpp could not be fetched from the hub")
+    assert "http://hub.invalid" in said
     assert "Traceback" not in ended.stderr
 
 
-@pytest.fixture
-def empty_hub() -> Iterator[str]:
-    """The address of a hub that knows no repository at all."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_HEAD = do_GET
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_a_data_set_that_the_hub_does_not_have_is_the_users_mistake(tmp_path: Path, empty_hub: str) -> None:
-    ended = read_from_hub(tmp_path, "nobody/nothing", HF_ENDPOINT=empty_hub, HF_HUB_OFFLINE="0")
+def test_a_data_set_that_the_hub_does_not_have_is_the_users_mistake(tmp_path: Path) -> None:
+    with small_hub("some/other", tmp_path) as address:
+        ended = read_from_hub(tmp_path, "nobody/nothing", HF_ENDPOINT=address, HF_HUB_OFFLINE="0")
     assert ended.returncode == 2, ended.stderr
-    last = ended.stderr.strip().split("\n")[-1]
-    assert "'nobody/nothing' doesn't exist on the Hub" in last
-    assert "dataset_revision" in last
+    assert "'nobody/nothing' doesn't exist on the Hub" in last_line(ended.stderr)
+    assert "dataset_revision" in last_line(ended.stderr)
     assert "Traceback" not in ended.stderr

@@ -1,0 +1,76 @@
+"""A model hub that serves one data set from a directory, as far as the `datasets` library asks."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@contextmanager
+def small_hub(data_set: str, folder: Path) -> Iterator[str]:
+    """The address of a hub on which `data_set` has the files of `folder`, at COMMIT whatever revision is asked for."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.split("?")[0]
+            for start, answer in (
+                (f"/datasets/{data_set}/resolve/", self.file),
+                (f"/api/datasets/{data_set}/tree/", self.tree),
+                (f"/api/datasets/{data_set}/revision/", self.info),
+            ):
+                if path.startswith(start):
+                    answer(path.removeprefix(start).partition("/")[2])
+                    return
+            self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+
+        do_HEAD = do_GET
+
+        def file(self, name: str) -> None:
+            if not (folder / name).is_file():
+                self.answer(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
+                return
+            content = (folder / name).read_bytes()
+            self.answer(200, content, {"ETag": hashlib.sha1(content).hexdigest(), "X-Repo-Commit": COMMIT})
+
+        def tree(self, name: str) -> None:
+            entries = [
+                {
+                    "type": "directory" if path.is_dir() else "file",
+                    "oid": hashlib.sha1(path.name.encode()).hexdigest(),
+                    "path": path.relative_to(folder).as_posix(),
+                    "size": path.stat().st_size,
+                }
+                for path in sorted((folder / name).iterdir())
+            ]
+            self.answer(200, json.dumps(entries).encode(), {"Content-Type": "application/json"})
+
+        def info(self, _: str) -> None:
+            body = json.dumps({"id": data_set, "sha": COMMIT, "siblings": []}).encode()
+            self.answer(200, body, {"Content-Type": "application/json"})
+
+        def answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
