@@ -19,11 +19,13 @@ import torch  # noqa: E402
 from transformers import PreTrainedTokenizerBase, Qwen2ForCausalLM  # noqa: E402
 
 from demo.corpus import CHAT_SHARE, TURN_END, make_corpus  # noqa: E402
-from demo.pretrain import Shape, pretrain  # noqa: E402
+from demo.families import FAMILIES  # noqa: E402
+from demo.pretrain import Shape, new_model, pretrain  # noqa: E402
 from demo.problem_set import Row, make_problem_set  # noqa: E402
 from demo.tokenizer import train_tokenizer  # noqa: E402
 
 PROBLEM_SEED, CORPUS_SEED, MODEL_SEED = 1, 2, 3
+SPLIT_SIZES = {"train": 300, "validation": 50, "test": 150}
 CORPUS_SIZE = 30_000
 TOKENIZER_DOCUMENTS = 8_000
 VOCABULARY_SIZE = 512
@@ -33,7 +35,7 @@ STEPS, BATCH_SIZE = 800, 32
 
 def problem_files() -> dict[str, str]:
     """File name -> content, one JSON object a line, for each split."""
-    splits: dict[str, list[Row]] = make_problem_set(PROBLEM_SEED)
+    splits: dict[str, list[Row]] = make_problem_set(FAMILIES, sizes=SPLIT_SIZES, seed=PROBLEM_SEED)
     return {f"{split}.jsonl": "".join(json.dumps(row) + "\n" for row in rows) for split, rows in splits.items()}
 
 
@@ -48,10 +50,11 @@ def differing_problem_files(folder: Path) -> list[str]:
 
 def make_model() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerBase]:
     """The tokenizer and the pretrained model, in float32."""
-    documents = make_corpus(CORPUS_SIZE, CORPUS_SEED, CHAT_SHARE)
+    documents = make_corpus(FAMILIES, size=CORPUS_SIZE, seed=CORPUS_SEED, chat_share=CHAT_SHARE)
     texts = [document.context + document.continuation for document in documents[:TOKENIZER_DOCUMENTS]]
     tokenizer = train_tokenizer(texts, vocabulary_size=VOCABULARY_SIZE, longest_text=SHAPE.context)
-    model = pretrain(documents, tokenizer, shape=SHAPE, steps=STEPS, batch_size=BATCH_SIZE, seed=MODEL_SEED)
+    model = new_model(SHAPE, tokenizer, seed=MODEL_SEED)
+    pretrain(model, tokenizer, documents, steps=STEPS, batch_size=BATCH_SIZE, seed=MODEL_SEED)
     return model, tokenizer
 
 

@@ -8,8 +8,7 @@ documents has the form of a ChatML conversation, so that chat mode can be run.
 import random
 from dataclasses import dataclass
 
-from demo.exercises import Exercise, draw_exercise, indented, stable_fraction
-from demo.families import FAMILIES
+from demo.exercises import Exercise, Family, draw_exercise, indented, stable_fraction
 from demo.mistakes import mistakes, normalised, usual_mistake
 from demo.problem_set import split_of
 
@@ -61,12 +60,12 @@ def chat_document(exercise: Exercise, body: str) -> Document:
     return Document(context, reply, TURN_END)
 
 
-def make_corpus(size: int, seed: int, chat_share: float) -> list[Document]:
-    """`size` documents about exercises of the training split."""
+def make_corpus(families: tuple[Family, ...], *, size: int, seed: int, chat_share: float) -> list[Document]:
+    """`size` documents about exercises of the training split, `chat_share` of them as conversations."""
     rng = random.Random(seed)
     documents: list[Document] = []
     while len(documents) < size:
-        exercise = draw_exercise(rng, FAMILIES)
+        exercise = draw_exercise(rng, families)
         if split_of(exercise) != "train":
             continue
         body = draw_body(rng, exercise)

@@ -42,8 +42,9 @@ class Encoded:
     context_length: int
 
 
-def new_model(shape: Shape, tokenizer: PreTrainedTokenizerBase) -> Qwen2ForCausalLM:
-    """An untrained model with tied embeddings and the tokenizer's special tokens, drawn from torch's seed."""
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerBase, *, seed: int) -> Qwen2ForCausalLM:
+    """An untrained float32 model with tied embeddings and the tokenizer's special tokens."""
+    torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden,
@@ -122,25 +123,24 @@ def _optimizers(
 
 
 def pretrain(
-    documents: Sequence[Document],
+    model: Qwen2ForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
+    documents: Sequence[Document],
     *,
-    shape: Shape,
     steps: int,
     batch_size: int,
     seed: int,
-) -> Qwen2ForCausalLM:
-    """Train a new model for `steps` steps of `batch_size` documents; returns it in float32, ready to generate.
+) -> None:
+    """Train a float32 model, new or not, in place for `steps` steps of `batch_size` documents; ready to generate after.
 
     The result repeats bit by bit for a seed on one machine with one thread. Documents without an ending give a base
     that never says that it has finished. Raises ValueError where a document exceeds the context.
     """
-    torch.manual_seed(seed)
     encoded = [encode(document, tokenizer) for document in documents]
     longest = max(len(document.ids) for document in encoded)
-    if longest > shape.context:
-        raise ValueError(f"a document has {longest} tokens, the model's context only {shape.context}")
-    model = new_model(shape, tokenizer)
+    context = model.config.max_position_embeddings
+    if longest > context:
+        raise ValueError(f"a document has {longest} tokens, the model's context only {context}")
     model.train()
     optimizers = _optimizers(model, steps)
     source = batches(encoded, batch_size, random.Random(seed))
@@ -153,4 +153,3 @@ def pretrain(
             optimizer.step()
             schedule.step()
     model.eval()
-    return model

@@ -9,12 +9,11 @@ import contextlib
 import copy
 import io
 import random
+from collections.abc import Mapping
 
-from demo.exercises import Arguments, Exercise, draw_exercise, indented, stable_fraction
-from demo.families import FAMILIES
+from demo.exercises import Arguments, Exercise, Family, draw_exercise, indented, stable_fraction
 from demo.mistakes import mistakes, normalised
 
-SPLIT_SIZES = {"train": 300, "validation": 50, "test": 150}
 TESTS_PER_PROBLEM = 3
 CONSTANT_ANSWERS = tuple(f"return {value}" for value in ("True", "False", "None", "0", "1", "[]", "''"))
 
@@ -85,19 +84,19 @@ def make_row(exercise: Exercise, task_id: int, split: str) -> Row:
     }
 
 
-def make_problem_set(seed: int) -> dict[str, list[Row]]:
-    """All splits, split name -> rows; task ids count on from split to split; no identity and no prompt occurs twice."""
+def make_problem_set(families: tuple[Family, ...], *, sizes: Mapping[str, int], seed: int) -> dict[str, list[Row]]:
+    """Split name -> as many rows as `sizes` says; ids count on from split to split, no identity or prompt repeats."""
     rng = random.Random(seed)
-    drawn: dict[str, list[Exercise]] = {split: [] for split in SPLIT_SIZES}
+    drawn: dict[str, list[Exercise]] = {split: [] for split in sizes}
     seen = set[str]()
-    while any(len(drawn[split]) < size for split, size in SPLIT_SIZES.items()):
-        exercise = draw_exercise(rng, FAMILIES)
+    while any(len(drawn[split]) < size for split, size in sizes.items()):
+        exercise = draw_exercise(rng, families)
         split = split_of(exercise)
-        if len(drawn[split]) == SPLIT_SIZES[split] or seen & {exercise.identity, exercise.prompt}:
+        if len(drawn[split]) == sizes[split] or seen & {exercise.identity, exercise.prompt}:
             continue
         seen |= {exercise.identity, exercise.prompt}
         drawn[split].append(exercise)
-    task_ids = iter(range(1, sum(SPLIT_SIZES.values()) + 1))
+    task_ids = iter(range(1, sum(sizes.values()) + 1))
     return {
         split: [make_row(exercise, next(task_ids), split) for exercise in exercises]
         for split, exercises in drawn.items()
