@@ -159,6 +159,20 @@ def test_a_failure_leaves_nothing_and_an_earlier_result_as_it_was(
     assert vars(Written(tmp_path / "kept")) == vars(kept)
 
 
+def test_the_pipelines_face_of_the_step_writes_the_same(tmp_path: Path, own_data: Path, sandbox_url: str) -> None:
+    from components.prepare.component import prepare as component
+
+    outputs = {
+        "prepared": SimpleNamespace(path=str(tmp_path / "out")),
+        "card": SimpleNamespace(path=str(tmp_path / "c")),
+    }
+    given = {**DEFAULTS, "dataset": str(own_data), "sandbox_url": sandbox_url, "code_version": "any"}
+    component.python_func(**given, **outputs)
+    written, direct = Written(tmp_path / "out"), prepare(tmp_path / "direct", own_data, sandbox_url)
+    assert (tmp_path / "c").read_text() == written.card
+    assert (ids(written.problems), ids(written.heldout)) == (ids(direct.problems), ids(direct.heldout))
+
+
 def test_a_second_run_replaces_the_first(tmp_path: Path, own_data: Path, sandbox_url: str) -> None:
     prepare(tmp_path / "out", own_data, sandbox_url)
     prepare(tmp_path / "out", own_data, sandbox_url, max_candidate_samples=2)
