@@ -95,7 +95,8 @@ def _compile(tree: ast.Module, label: str) -> CodeType:
 def make_namespace(examination: Examination, entry_point: str, link: Link) -> dict[str, Any]:
     """The tests' globals, before setup: a stand-in for every name that only the program can define."""
     names = examination.foreign | {entry_point}
-    return {"__name__": "tests", **{name: standins.name_stand_in(link, name) for name in names}}
+    stand_ins = {name: standins.name_stand_in(link, name) for name in names}
+    return {**stand_ins, "__name__": "tests", "__builtins__": vars(builtins).copy()}
 
 
 def run_block(code: CodeType, namespace: dict[str, Any], link: Link, *, is_setup: bool = False) -> Outcome:

@@ -115,24 +115,24 @@ _NOT_SCALAR = object()
 
 
 def _scalar(value: Any) -> Any:
-    """The token of a value that is one token, else _NOT_SCALAR."""
+    """The token of a value that is one token, else _NOT_SCALAR. By type(value): an object may lie about its class."""
     kind = type(value)
     if value is None or kind is bool or kind is float:
         return value
-    if isinstance(value, str):
+    if issubclass(kind, str):
         return "s" + str.__str__(value)
-    if isinstance(value, int):
+    if issubclass(kind, int):
         number = int.__pos__(value)
         if -PLAIN_INTEGER < number < PLAIN_INTEGER:
             return number
         if number.bit_length() > MAX_INTEGER_BITS:
             raise TooLarge(f"an integer of {number.bit_length()} bits, above the limit of {MAX_INTEGER_BITS}")
         return f"i{number:x}"
-    if isinstance(value, float):
+    if issubclass(kind, float):
         return float.__pos__(value)
-    if isinstance(value, bytes):
+    if issubclass(kind, bytes):
         return "b" + bytes.decode(value, "latin-1")
-    if isinstance(value, bytearray):
+    if issubclass(kind, bytearray):
         return "a" + bytearray.decode(value, "latin-1")
     if kind in (type, type(len)):
         name = type.__getattribute__(value, "__name__") if kind is type else value.__name__

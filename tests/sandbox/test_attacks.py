@@ -1,0 +1,32 @@
+"""No program passes that does not solve the task, whatever it tries; and each attempt comes to the outcome it should."""
+
+from typing import Any
+
+import pytest
+
+from tests.sandbox.attacks import ATTACKS, TESTS, Attack
+from tests.sandbox.conftest import Judge, make_item, post
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_attack_comes_to_its_outcome(judge: Judge, attack: Attack) -> None:
+    verdict = judge(attack.program, attack.tests, timeout_s=attack.timeout_s)
+    assert (verdict["outcome"], verdict["passed"]) == (attack.outcome, False), verdict
+    assert verdict["detail"], "an outcome that is not explained"
+
+
+def test_neighbours_do_not_notice(sandbox_url: str) -> None:
+    """Attacks between honest programs, in one batch: the honest ones pass, and everything keeps its place."""
+    honest = "def f(n):\n    return n * n"
+    items: list[dict[str, Any]] = []
+    for attack in ATTACKS[::3]:
+        items.append(make_item(attack.program, attack.tests, timeout_s=attack.timeout_s))
+        items.append(make_item(honest, TESTS))
+    for index, item in enumerate(items):
+        item["id"] = str(index)
+    status, answer, _ = post(sandbox_url, {"items": items})
+    assert status == 200
+    verdicts = answer["verdicts"]
+    assert [verdict["id"] for verdict in verdicts] == [str(index) for index in range(len(items))]
+    assert [verdict["outcome"] for verdict in verdicts[1::2]] == ["passed"] * (len(items) // 2)
+    assert not any(verdict["passed"] for verdict in verdicts[::2])
