@@ -1,5 +1,6 @@
 """Fixtures that several folders of tests share: the demo's model, and a real sandbox."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,10 +9,31 @@ from pathlib import Path
 
 import pytest
 
+from components.shared.problem import Problem
+from tests.builders import make_problem
+
 ROOT = Path(__file__).resolve().parent.parent
 DEMO_MODEL = ROOT / "demo/model"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def demo_problems(count: int, split: str = "train") -> list[Problem]:
+    """The first problems of a split of the demo, in the form that prepare writes."""
+    lines = (ROOT / f"demo/problems/{split}.jsonl").read_text().splitlines()[:count]
+    problems = []
+    for row in map(json.loads, lines):
+        signature = row["code"].split("\n")[0]
+        problems.append(
+            make_problem(
+                str(row["task_id"]),
+                prompt=f"{row['text']}\n\n{signature}",
+                entry_point=signature.removeprefix("def ").split("(")[0],
+                tests=row["test_list"],
+                reference=row["code"],
+            )
+        )
+    return problems
 
 
 @pytest.fixture(scope="session")

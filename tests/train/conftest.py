@@ -9,27 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from components.shared.problem import PROBLEMS, Problem, write_problems
-from tests.builders import make_problem
-from tests.conftest import ROOT
-
-
-def demo_problems(count: int, split: str = "train") -> list[Problem]:
-    """The first problems of a split of the demo, in the form that prepare writes."""
-    lines = (ROOT / f"demo/problems/{split}.jsonl").read_text().splitlines()[:count]
-    problems = []
-    for row in map(json.loads, lines):
-        signature = row["code"].split("\n")[0]
-        problems.append(
-            make_problem(
-                str(row["task_id"]),
-                prompt=f"{row['text']}\n\n{signature}",
-                entry_point=signature.removeprefix("def ").split("(")[0],
-                tests=row["test_list"],
-                reference=row["code"],
-            )
-        )
-    return problems
+from components.shared.problem import PROBLEMS, write_problems
+from tests.conftest import ROOT, demo_problems
 
 
 @pytest.fixture
