@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test slow browser lint lock sandbox
+.PHONY: help setup run test lint lock sandbox bench-demo
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -25,3 +25,6 @@ lock: setup ## Resolve the requirements again and write the pins
 
 sandbox: setup ## Run the sandbox alone: make sandbox PORT=8080
 	@cd images/sandbox && ../../$(PY) -m sandbox --host 127.0.0.1 --port $(or $(PORT),8080) --workers 2
+
+bench-demo: setup ## How surely the demo learns: ten seeds and a control (20 runs)
+	@$(PY) -m bench.demo $(ARGS)

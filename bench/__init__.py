@@ -1,0 +1,1 @@
+"""Benchmarks: what is claimed in numbers, measured. Never timed tests."""
