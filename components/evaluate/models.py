@@ -47,7 +47,9 @@ def load_base(model_name: str, model_revision: str, *, method: str, precision: s
         raise UserError("A model trained with method qlora is evaluated on a 4-bit base, which needs a CUDA GPU.")
     from transformers import BitsAndBytesConfig
 
-    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+    config = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
+    )
     return load_model(model_name, model_revision, dtype, quantization_config=config, device_map={"": 0})
 
 

@@ -73,10 +73,10 @@ def explanation(content: Mapping[str, Any]) -> str:
     """By how much, how sure, and how much evaluation would settle it."""
     difference = content["difference"]
     low, high = difference["ci95"]
+    size = f"{content['problems']} held-out problems with {content['samples_per_problem']} samples of each model"
     text = (
-        f"The difference is {points(difference['pass_at_1'])}; the 95 % interval goes from {_bare(low)} to "
-        f"{points(high)}, over {content['problems']} held-out problems with {content['samples_per_problem']} samples "
-        "of each model. "
+        f"The difference is {points(difference['pass_at_1'])}; the 95\N{NO-BREAK SPACE}% interval goes from "
+        f"{_bare(low)} to {points(high)}, over {size}. "
     )
     if not content["within_noise"]:
         return text + "Zero is outside the interval, so the change is more than luck of the samples and problems."

@@ -1,0 +1,78 @@
+"""A real evaluation's page in a real browser: nothing fetched, nothing logged, nothing wider than the screen."""
+
+import pytest
+
+from tests.evaluate.test_evaluation import evaluated, fully_trained
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = "/usr/bin/chromium"
+
+
+@pytest.fixture
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page_file(tmp_path, problem_set, untaught_model, given, local_sandbox, store_root):
+    from tests.conftest import DEMO_MODEL
+
+    given["model_name"] = str(untaught_model)
+    evaluated(tmp_path, problem_set, fully_trained(tmp_path / "m", base=untaught_model, weights=DEMO_MODEL), given)
+    return tmp_path / "report.html"
+
+
+@pytest.mark.browser
+def test_the_report_reads_well_at_any_width_light_and_dark(browser, page_file):
+    backgrounds = {}
+    for width in (360, 1400):
+        for scheme in ("light", "dark"):
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            noise, requests = [], []
+            page.on("console", lambda message, kept=noise: kept.append(message.text))
+            page.on("pageerror", lambda error, kept=noise: kept.append(str(error)))
+            page.on("request", lambda request, kept=requests: kept.append(request.url))
+            page.goto(page_file.as_uri())
+            page.wait_for_load_state("networkidle")
+            assert noise == []
+            assert [url for url in requests if not url.startswith("data:")] == [page_file.as_uri()]
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            assert page.locator("svg[role=img]").count() == 4
+            for svg in page.locator("svg[role=img]").all():
+                assert svg.bounding_box()["width"] > 0.6 * min(width, 540)
+            backgrounds[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            page.close()
+    assert backgrounds["light"] != backgrounds["dark"]
+
+
+@pytest.mark.browser
+def test_text_has_enough_contrast_in_both_schemes(browser, page_file):
+    """WCAG AA: 4.5 to 1 for text; the page's own colours, as the browser resolves them."""
+    for scheme in ("light", "dark"):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto(page_file.as_uri())
+        ratios = page.evaluate(
+            """() => {
+              const style = getComputedStyle(document.documentElement);
+              const luminance = name => {
+                const hex = style.getPropertyValue(name).trim();
+                const parts = [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255)
+                  .map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+              };
+              const ratio = (a, b) => {
+                const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+                return (high + 0.05) / (low + 0.05);
+              };
+              const found = {};
+              for (const ink of ['--ink', '--muted', '--good', '--bad'])
+                for (const paper of ['--page', '--surface'])
+                  found[ink + ' on ' + paper] = ratio(ink, paper);
+              return found;
+            }"""
+        )
+        assert {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5} == {}
+        page.close()
