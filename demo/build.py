@@ -5,6 +5,7 @@ The problems are the same everywhere; the model repeats bit by bit on one machin
 """
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -33,6 +34,7 @@ SHAPE = Shape(hidden=128, layers=2, heads=8, intermediate=384, context=256)
 STEPS, BATCH_SIZE = 800, 32
 
 
+@functools.cache
 def problem_files() -> dict[str, str]:
     """File name -> content, one JSON object a line, for each split."""
     splits: dict[str, list[Row]] = make_problem_set(FAMILIES, sizes=SPLIT_SIZES, seed=PROBLEM_SEED)

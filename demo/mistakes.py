@@ -5,7 +5,8 @@ them because its tests must tell the two apart.
 """
 
 import ast
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from demo.exercises import LETTERS, Exercise, stable_fraction
@@ -33,6 +34,7 @@ class Mistake:
     body: str
 
 
+@functools.cache
 def normalised(body: str) -> str:
     """`body` in the layout that `ast.unparse` gives, the only one in which bodies are compared and written."""
     return ast.unparse(ast.parse(body))
@@ -86,7 +88,8 @@ def _return_changes(body: str, parameter: str) -> Iterator[Mistake]:
         yield Mistake(kind, "\n".join([*start, ending]))
 
 
-def mistakes(body: str, parameter: str) -> list[Mistake]:
+@functools.cache
+def mistakes(body: str, parameter: str) -> tuple[Mistake, ...]:
     """All wrong versions of `body` that this module knows; `parameter` is the function's first one."""
     body = normalised(body)
     found = [
@@ -95,10 +98,10 @@ def mistakes(body: str, parameter: str) -> list[Mistake]:
         for kind, change in _node_changes(node)
     ]
     found += _return_changes(body, parameter)
-    return [mistake for mistake in found if mistake.body != body]
+    return tuple(mistake for mistake in found if mistake.body != body)
 
 
-def usual_mistake(exercise: Exercise, found: list[Mistake]) -> Mistake:
+def usual_mistake(exercise: Exercise, found: Sequence[Mistake]) -> Mistake:
     """The mistake that the base makes most in this family: of the first kind that applies, in the family's order."""
     start = int(stable_fraction(f"usual mistake of {exercise.family}") * len(KINDS))
     kinds = [mistake.kind for mistake in found]

@@ -55,18 +55,19 @@ def chosen_tests(exercise: Exercise) -> list[str]:
     reference = function_code(exercise, exercise.bodies[0])
     wrong = [mistake.body for body in exercise.bodies for mistake in mistakes(body, exercise.parameters[0])]
     wrong += CONSTANT_ANSWERS
-    expected = [run_function(reference, exercise.name, arguments) for arguments in exercise.inputs]
+    inputs = list({repr(arguments): arguments for arguments in exercise.inputs}.values())
+    expected = [run_function(reference, exercise.name, arguments) for arguments in inputs]
     exposed = [
         {body for body in wrong if not _answers_like(exercise, body, arguments, answer)}
-        for arguments, answer in zip(exercise.inputs, expected, strict=True)
+        for arguments, answer in zip(inputs, expected, strict=True)
     ]
     tests, known = [], set[str]()
-    left = list(range(len(exercise.inputs)))
+    left = list(range(len(inputs)))
     for _ in range(TESTS_PER_PROBLEM):
         best = max(left, key=lambda index: len(exposed[index] - known))
         left.remove(best)
         known |= exposed[best]
-        call = f"{exercise.name}({', '.join(map(repr, exercise.inputs[best]))})"
+        call = f"{exercise.name}({', '.join(map(repr, inputs[best]))})"
         tests.append(f"assert {call} == {expected[best]!r}")
     return tests
 
