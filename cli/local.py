@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from cli import revisions, summary
+from cli.cache import run_cache
 from cli.display import make_display
 from cli.parameters import merged, pipeline_parameters
 from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
@@ -34,6 +35,7 @@ from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, open_store
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EVALUATION = "evaluation.json"
 STEPS = ("check", "prepare", "filter", "train", "evaluate")
+TRAINING = ("train", "evaluate")  # what runs anew each time unless --reuse asks otherwise
 Say = Callable[[str], None]
 
 
@@ -110,12 +112,15 @@ def _run(
 ) -> Outcome:
     from pipeline import make_pipeline
 
-    with _sandbox_variables(given, files, console.print) as sandbox:
+    with (
+        run_cache(files.shared_cache, files.own_cache, fresh=() if reuse else TRAINING) as cache,
+        _sandbox_variables(given, files, console.print) as sandbox,
+    ):
         job = Job(
-            pipeline=make_pipeline(cache_training=reuse),
+            pipeline=make_pipeline(cache_training=True),
             arguments=parameters,
             artifacts=files.folder,
-            cache=files.cache,
+            cache=cache,
             log=files.log,
             environment=_environment(files) | sandbox,
         )
@@ -179,7 +184,8 @@ def _tell_result(files: RunFiles, outcome: Outcome, parameters: dict[str, Any], 
         file = _reused_evaluation(files, state["key"])
         run_id = file.relative_to(files.root / "kfp").parts[0]
         evaluation = json.loads(file.read_text())
-        say(f"\nNothing has changed since run {run_id}: these are its results.")
+        if run_id != files.run_id:
+            say(f"\nNothing has changed since run {run_id}: these are its results.")
     else:
         evaluation = json.loads(store.read(f"{folder_of(run_id)}/evaluate/{EVALUATION}"))
     for line in ("", *summary.result_lines(evaluation), "", *summary.report_lines(store, run_id)):
@@ -190,5 +196,5 @@ def _tell_result(files: RunFiles, outcome: Outcome, parameters: dict[str, Any], 
 
 def _reused_evaluation(files: RunFiles, key: str) -> Path:
     """evaluation.json in the artifact that kfp's cache answered with; `key` is the start of the entry's name."""
-    entry = next(files.cache.glob(f"{key}*.json"))
+    entry = next(files.shared_cache.glob(f"{key}*.json"))
     return Path(json.loads(entry.read_text())["evaluation"]["uri"]) / EVALUATION

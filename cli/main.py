@@ -90,7 +90,8 @@ def _one_sentence(error: click.UsageError) -> str:
         near = parameters.nearest(error.option_name.lstrip("-"), [*names, "params", "run_id", "reuse"])
         near = near.replace("_", "-").replace("mean ", "mean --")
         return f"There is no option {error.option_name}.{near or ' `--help` lists all.'}"
-    return error.format_message().rstrip(".") + ": `--help` lists what there is."
+    complaint = error.format_message()
+    return complaint if complaint.endswith("?") else complaint.rstrip(".") + ": `--help` lists what there is."
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -119,9 +119,11 @@ def hub_commit(kind: str, name: str, revision: str) -> str:
     if COMMIT.fullmatch(revision):
         return revision
     from huggingface_hub import HfApi, constants, errors
+    from huggingface_hub.utils import validate_repo_id
 
     what, place = ("data set", "file or directory") if kind == "dataset" else ("model", "directory")
     try:
+        validate_repo_id(name)
         if not constants.HF_HUB_OFFLINE:
             return str(HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=15).sha)
         reason = "HF_HUB_OFFLINE is set"

@@ -28,8 +28,13 @@ class RunFiles:
         return self.root / "kfp" / self.run_id
 
     @property
-    def cache(self) -> Path:
+    def shared_cache(self) -> Path:
+        """What all runs have finished, for kfp's cache."""
         return self.root / "kfp" / "cache"
+
+    @property
+    def own_cache(self) -> Path:
+        return self.folder / "cache"
 
     @property
     def failure(self) -> Path:
@@ -50,7 +55,7 @@ class RunFiles:
     def prepare(self) -> None:
         """Make the folders; UserError when the store cannot be written."""
         try:
-            for folder in (self.folder, self.cache, self.log.parent):
+            for folder in (self.folder, self.log.parent):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(

@@ -42,9 +42,9 @@ def report_lines(store: Store, run_id: str) -> list[str]:
 def next_lines(evaluation: dict[str, Any], parameters: dict[str, Any], command: str) -> list[str]:
     """What is worth doing now; `command` repeats this run."""
     low, high = evaluation["difference"]["ci95"]
-    lines = ["Next:", "  open the first report: the code that was learnt, and the code that was lost"]
+    lines = ["Next:", "  open the first report: the code that was gained, and the code that was lost"]
     if low <= 0 <= high:
-        lines.append(f"  {command} --num-eval-examples N: more held-out problems show a smaller difference")
+        lines.append("  more --max-eval-samples and --num-eval-examples can show a smaller difference")
     if not parameters["use_filter"]:
-        lines.append(f"  {command} --use-filter: train only on what the base solves sometimes")
-    return lines
+        lines.append("  --use-filter trains only on what the base solves sometimes; --reuse repeats nothing")
+    return [*lines, f"  again, with other options: {command}"]

@@ -1,7 +1,7 @@
-"""A real two-step pipeline for the runner's tests: `python small_pipeline.py ROOT RUN TEXT WHAT`.
+"""A real two-step pipeline for the runner's tests: `python small_pipeline.py ROOT RUN TEXT WHAT [FRESH...]`.
 
-WHAT the second step does: `finish`, `mistake` (a user's), `defect`, `vanish` (killed) or `sleep` (writes its process id
-to $SMALL_PID and waits).
+FRESH are the steps that are not taken from the cache. WHAT the second step does: `finish`, `mistake` (a user's),
+`defect`, `vanish` (killed) or `sleep` (writes its process id to $SMALL_PID and waits).
 """
 
 import sys
@@ -10,6 +10,7 @@ from pathlib import Path
 from kfp import dsl
 from rich.console import Console
 
+from cli.cache import run_cache
 from cli.display import make_display
 from cli.running import RunFiles, follow, held, signals_interrupt
 from cli.worker import Job
@@ -35,7 +36,9 @@ def first(text: str, made: dsl.Output[dsl.Dataset]):
 
 
 @dsl.component(base_image="python", install_kfp_package=False)
-def second(made: dsl.Input[dsl.Dataset], what: str, evaluation: dsl.Output[dsl.Artifact]):
+def second(
+    made: dsl.Input[dsl.Dataset], what: str, evaluation: dsl.Output[dsl.Artifact], metrics: dsl.Output[dsl.Metrics]
+):
     """Finish, fail or wait."""
     import os
     import time
@@ -55,16 +58,17 @@ def second(made: dsl.Input[dsl.Dataset], what: str, evaluation: dsl.Output[dsl.A
             time.sleep(600)
     Path(evaluation.path).mkdir(parents=True)
     Path(evaluation.path, "evaluation.json").write_text(Path(made.path).read_text())
+    metrics.log_metric("length", 1.0)
 
 
 @dsl.pipeline(name="small")
 def small(text: str, what: str):
     """First and second."""
     made = first(text=text).outputs["made"]
-    second(made=made, what=what).set_caching_options(False)
+    second(made=made, what=what)
 
 
-def main(root: str, run_id: str, text: str, what: str) -> None:
+def main(root: str, run_id: str, text: str, what: str, *fresh: str) -> None:
     files = RunFiles(Path(root), run_id)
     files.prepare()
     environment = {
@@ -73,10 +77,12 @@ def main(root: str, run_id: str, text: str, what: str) -> None:
         PROGRESS_FILE: str(files.progress),
         "SMALL_PID": str(files.folder / "pid"),
     }
-    job = Job(small, {"text": text, "what": what}, files.folder, files.cache, files.log, environment)
     with signals_interrupt(), held(files):
         try:
-            outcome = follow(job, files, make_display(Console(highlight=False), ("first", "second")))
+            with run_cache(files.shared_cache, files.own_cache, fresh=fresh) as cache:
+                arguments = {"text": text, "what": what}
+                job = Job(small, arguments, files.folder, cache, files.log, environment)
+                outcome = follow(job, files, make_display(Console(highlight=False), ("first", "second")))
         except KeyboardInterrupt:
             sys.exit(130)
     sys.exit(outcome.exit_code)

@@ -16,17 +16,19 @@ SMALL = Path(__file__).with_name("small_pipeline.py")
 ROOT = SMALL.parent.parent.parent
 
 
-def command(root: Path, run_id: str, text: str, what: str) -> list[str]:
-    return [sys.executable, str(SMALL), str(root), run_id, text, what]
+def command(root: Path, run_id: str, text: str, what: str, fresh: tuple[str, ...] = ()) -> list[str]:
+    return [sys.executable, str(SMALL), str(root), run_id, text, what, *fresh]
 
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def run(root: Path, what: str, *, run_id: str = "run", text: str = "hello") -> "subprocess.CompletedProcess[str]":
+def run(
+    root: Path, what: str, *, run_id: str = "run", text: str = "hello", fresh: tuple[str, ...] = ()
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command(root, run_id, text, what),
+        command(root, run_id, text, what, fresh),
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -72,13 +74,30 @@ def test_plain_lines_tell_the_steps_and_the_log_keeps_the_rest(tmp_path):
 
 
 def test_what_has_not_changed_is_reused_and_said_so(tmp_path):
-    assert run(tmp_path, "finish").returncode == 0
-    again = run(tmp_path, "finish", run_id="other")
-    assert "first: reused, nothing it reads has changed" in again.stdout
-    assert "first: started" not in again.stdout
-    assert "second: started" in again.stdout  # its caching is off
-    changed = run(tmp_path, "finish", run_id="third", text="another")
-    assert "first: started" in changed.stdout
+    assert run(tmp_path, "finish", fresh=("second",)).returncode == 0
+    same = run(tmp_path, "finish", fresh=("second",)).stdout
+    assert same.count("reused") == 2  # the run itself goes on from what it had finished
+    again = run(tmp_path, "finish", run_id="again", fresh=("second",)).stdout
+    assert "first: reused, nothing it reads has changed" in again
+    assert "first: started" not in again
+    assert "second: started" in again
+    everything = run(tmp_path, "finish", run_id="everything").stdout
+    assert (
+        everything.count("reused, nothing it reads has changed") == 2
+    )  # the second kept its result though it ran anew
+    assert "started" not in everything
+    changed = run(tmp_path, "finish", run_id="changed", text="another").stdout
+    assert "first: started" in changed
+    assert "second: started" in changed
+
+
+def test_a_killed_run_keeps_what_it_had_finished(tmp_path):
+    with subprocess.Popen(command(tmp_path, "run", "hello", "sleep"), env=environment()) as runner:
+        file = tmp_path / "kfp/run/pid"
+        assert wait_for(lambda: file.exists() and file.read_text())
+        runner.kill()
+    assert wait_for(lambda: not alive(int(file.read_text())))
+    assert "first: reused" in run(tmp_path, "finish").stdout
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,141 @@
+"""The command line: what is refused, in which words, and with which exit code; nothing is started by these."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli.main import main
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DEMO = f"--params {ROOT}/demo/parameters.toml --model-name {ROOT}/demo/model --dataset {ROOT}/demo/problems"
+
+
+@pytest.fixture
+def refused(capsys, tmp_path, monkeypatch):
+    """Runs a command line that must fail as a user's mistake; returns its one sentence."""
+    monkeypatch.setenv("GRPO_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    def run(line: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(line))
+        shown = capsys.readouterr()
+        assert ended.value.code == 2
+        assert shown.out == ""
+        assert shown.err.count("\n") == 1, "one sentence, no traceback, no usage dump"
+        assert not (tmp_path / "store").exists(), "nothing half-written"
+        return shown.err.strip()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("local --max-evl-samples 3", "There is no option --max-evl-samples. Did you mean --max-eval-samples?"),
+        ("local --max_evl_samples 3", "There is no option --max-evl-samples. Did you mean --max-eval-samples?"),
+        ("local --xyz 3", "There is no option --xyz. `--help` lists all."),
+        ("local --epochs two", "--epochs 'two' is not a whole number: write it like 8."),
+        ("local --lr much", "--lr 'much' is not a number: write it like 0.5."),
+        ("local --lr nan", "lr nan is out of range: it must be greater than 0 and at most 1."),
+        ("local --epochs 0", "epochs 0 is out of range: it must be at least 1 and at most 1000."),
+        ("local --run-id a/b", "--run-id 'a/b' is no run id: use letters, digits, dots, dashes and underscores."),
+        ("local extra", "Got unexpected extra argument (extra): `--help` lists what there is."),
+        ("lokal", "No such command 'lokal'. Did you mean 'local'?"),
+        ("compile", "Missing option '-o' / '--output': `--help` lists what there is."),
+        ("compile -o pipeline.txt", "-o pipeline.txt is no name for a pipeline: it must end in .yaml, .yml or .json."),
+    ],
+)
+def test_a_wrong_command_line(refused, line, sentence):
+    assert refused(line.replace("local --run-id", f"local {DEMO} --run-id")) == sentence
+
+
+def test_a_batch_that_does_not_divide_says_what_would(refused):
+    sentence = refused("local --batch_size 12 --num-generations 8")
+    assert "batch_size 8 or 16" in sentence
+    assert "num_generations 2 or 3 or 4 or 6 or 12" in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("max_evl_samples = 3", "there is no parameter 'max_evl_samples'. Did you mean max_eval_samples?"),
+        ('epochs = "two"', "epochs 'two' is not a whole number: write it like 8."),
+        ("epochs = true", "epochs True is not a whole number: write it like 8."),
+        ("use_filter = 1", "use_filter 1 is not true or false: write it like true."),
+        ("model_name = 7", 'model_name 7 is not text: write it like "text".'),
+        ("[train]\nepochs = 1", "there is no parameter 'train'."),
+        ("epochs 1", "is not TOML"),
+    ],
+)
+def test_a_wrong_parameter_file(refused, tmp_path, text, sentence):
+    file = tmp_path / "parameters.toml"
+    file.write_text(text)
+    assert sentence in refused(f"local --params {file}")
+
+
+def test_a_missing_parameter_file(refused):
+    assert "nowhere.toml does not exist" in refused("local --params nowhere.toml")
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--model-name ./nowhere", "The model directory ./nowhere does not exist"),
+        ("--model-name nobody/nothing", "The model 'nobody/nothing' is no local directory"),
+        ("--model-name -x-", "The model directory -x- does not exist"),
+        ("--model-name a--b", "The model 'a--b' is neither a local directory nor a name on the hub."),
+        ("--dataset nowhere.jsonl", "The data set nowhere.jsonl does not exist"),
+        ("--dataset mbpp", "The data set 'google-research-datasets/mbpp' is no local file or directory"),
+        ("--dataset-revision other", "dataset_revision 'other' is not what"),
+    ],
+)
+def test_inputs_that_do_not_exist(refused, option, sentence):
+    assert refused(f"local {DEMO} {option}").startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [
+        ("tokenizer.json", "has no tokenizer: tokenizer.json or tokenizer.model or vocab.json is missing."),
+        ("config.json", "holds no model: config.json is missing."),
+        ("model.safetensors", "has no weights: *.safetensors is missing."),
+    ],
+)
+def test_a_model_directory_that_lacks_something(refused, tmp_path, missing, sentence):
+    folder = tmp_path / "model"
+    shutil.copytree(ROOT / "demo/model", folder)
+    (folder / missing).unlink()
+    assert refused(f"local {DEMO} --model-name {folder}").endswith(sentence)
+
+
+def test_a_store_that_is_none(refused, monkeypatch):
+    monkeypatch.setenv("GRPO_STORE", "gs://bucket")
+    assert refused(f"local {DEMO}") == "The store 'gs://bucket' is neither a directory nor s3://bucket/prefix."
+
+
+def test_compile_writes_a_pipeline_whose_cache_knows_the_code(tmp_path, capsys):
+    from cli.revisions import code_version
+
+    file = tmp_path / "new" / "pipeline.json"
+    with pytest.raises(SystemExit) as ended:
+        main(["compile", "-o", str(file)])
+    assert ended.value.code == 0
+    assert str(file) in capsys.readouterr().out
+    parameters = json.loads(file.read_text())["root"]["inputDefinitions"]["parameters"]
+    assert parameters["code_version"]["defaultValue"] == code_version()
+    assert parameters["epochs"]["defaultValue"] == 2
+
+
+def test_help_shows_every_parameter_and_its_default(capsys):
+    from cli.parameters import pipeline_parameters
+
+    with pytest.raises(SystemExit) as ended:
+        main(["local", "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(parameter.flag in shown for parameter in pipeline_parameters().values())
+    assert "--use-filter / --no-use-filter" in shown
