@@ -91,7 +91,7 @@ def main() -> None:
     jobs = [(seed, reward) for seed in range(1, options.seeds + 1) for reward in rewards]
     rows = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for row in pool.map(lambda job: run_once(*job, store), jobs):
+        for row in pool.map(lambda job: run_once(job[0], job[1], store), jobs):
             rows.append(row)
             print(f"seed {row['seed']}, reward {row['reward']}: {100 * row['difference']:+.1f} points", flush=True)
     figures = summary(rows)

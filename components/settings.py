@@ -17,6 +17,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "reward": ("tests", "random"),
 }
 SPLITS = ("train", "validation", "prompt", "test")
+NOT_COMPARABLE = (
+    "candidate_splits all trains on problems of the test split outside the held-out ones: "
+    "the result is not comparable with published MBPP figures."
+)
 INFINITE = math.inf
 # name: (smallest, largest); both ends belong to the range unless the name is in OPEN_BELOW.
 RANGES: dict[str, tuple[float, float]] = {
@@ -91,10 +95,8 @@ def _wrong_choices(given: Mapping[str, Any]) -> list[str]:
     for name, choices in CHOICES.items():
         if given[name] not in choices:
             wrong.append(f"{name} {given[name]!r} is unknown: use one of {', '.join(choices)}.")
-    for name in ("model_name", "dataset", "sandbox_url"):
-        if not str(given[name]).strip():
-            wrong.append(f"{name} is empty: it needs a value.")
-    return wrong
+    empty = [name for name in ("model_name", "dataset", "sandbox_url") if not str(given[name]).strip()]
+    return [*wrong, *(f"{name} is empty: it needs a value." for name in empty)]
 
 
 def _wrong_ranges(given: Mapping[str, Any]) -> list[str]:
@@ -179,10 +181,7 @@ def _warnings(given: Mapping[str, Any]) -> list[str]:
     if given["use_filter"] and given["filter_samples"] < 3:
         warnings.append("filter_samples below 3 says little about how often the base solves a problem.")
     if "test" in split_names(given["candidate_splits"]):
-        warnings.append(
-            "candidate_splits all trains on problems of the test split outside the held-out ones: "
-            "the result is not comparable with published MBPP figures."
-        )
+        warnings.append(NOT_COMPARABLE)
     if given["reward"] == "random":
         warnings.append("reward random is a control: rewards are coin flips, and no learning is expected.")
     return warnings

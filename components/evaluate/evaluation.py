@@ -13,14 +13,15 @@ from typing import Any
 import torch
 
 from components.evaluate.comparison import MODELS, Comparison, as_json, compare
-from components.evaluate.models import free_memory, load_base, read_trained, trials, tuned_from
+from components.evaluate.models import free_memory, read_trained, trials, tuned_from
 from components.evaluate.report import headline, make_report
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
+from components.shared.models import load_base, load_tokenizer
 from components.shared.problem import HELDOUT, Problem, read_problems
 from components.shared.progress import say
 from components.shared.run import digest_of, folder_of, git_commit, mark_latest, record, run_id_of, versions
-from components.shared.sampling import Sampling, load_tokenizer
+from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import open_store
 

@@ -16,9 +16,10 @@ from components.evaluate.comparison import Trial
 from components.shared.attempts import Attempt, attempt
 from components.shared.errors import UserError
 from components.shared.grading import Grader
+from components.shared.models import load_adapter, load_model, resolve_precision
 from components.shared.problem import Problem
 from components.shared.progress import Progress
-from components.shared.sampling import Sampling, load_adapter, load_model, resolve_precision
+from components.shared.sampling import Sampling
 
 MODEL_JSON = "model.json"
 KINDS = ("adapter", "model")
@@ -36,21 +37,6 @@ def read_trained(folder: Path) -> dict[str, Any]:
     if kind not in KINDS or not (folder / kind).is_dir():
         raise UserError(f"{folder / MODEL_JSON} names kind {kind!r}, but there is no such folder beside it.")
     return dict(facts)
-
-
-def load_base(model_name: str, model_revision: str, *, method: str, precision: str) -> Any:
-    """The base as training saw it: in 4 bits for qlora, which needs CUDA, else in the precision's dtype."""
-    dtype = resolve_precision(precision)
-    if method != "qlora":
-        return load_model(model_name, model_revision, dtype)
-    if not torch.cuda.is_available():
-        raise UserError("A model trained with method qlora is evaluated on a 4-bit base, which needs a CUDA GPU.")
-    from transformers import BitsAndBytesConfig
-
-    config = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
-    )
-    return load_model(model_name, model_revision, dtype, quantization_config=config, device_map={"": 0})
 
 
 def tuned_from(base: Any, folder: Path, *, kind: str, precision: str) -> Any:

@@ -17,9 +17,10 @@ import torch
 from components.shared.attempts import Attempt, attempt, judged, passes
 from components.shared.errors import UserError
 from components.shared.grading import Grader
-from components.shared.problem import COUNTS, KEPT, PROBLEMS, Problem, read_problems, write_problems
+from components.shared.models import load_model, load_tokenizer, resolve_precision
+from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, Problem, read_problems, write_problems
 from components.shared.progress import Progress, duration, say
-from components.shared.sampling import Sampling, load_model, load_tokenizer, resolve_precision
+from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import open_store
 
@@ -43,7 +44,7 @@ def run(source: Path, target: Path, **given: Any) -> None:
         raise UserError(advice(counts))
     shutil.copytree(source, target, dirs_exist_ok=True)
     write_problems(target / KEPT, chosen)
-    (target / COUNTS).write_text(json.dumps(counts, indent=2) + "\n")
+    (target / FILTER_COUNTS).write_text(json.dumps(counts, indent=2) + "\n")
 
 
 def row_of(problem: Problem, attempts: Sequence[Attempt]) -> dict[str, Any]:

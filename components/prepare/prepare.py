@@ -22,18 +22,21 @@ from components.prepare.selection import Selection, select
 from components.prepare.signature import UnusableRow
 from components.prepare.sources import read_dataset
 from components.prepare.splits import assign_splits, is_mbpp
-from components.settings import SPLITS, split_names
+from components.settings import NOT_COMPARABLE, SPLITS, split_names
 from components.shared.errors import UserError
 from components.shared.grading import Grader
-from components.shared.problem import CARD, HELDOUT, PROBLEMS, QUARANTINED, VALIDATION, Problem, write_problems
+from components.shared.problem import (
+    CARD,
+    HELDOUT,
+    PREPARE_COUNTS,
+    PROBLEMS,
+    QUARANTINED,
+    VALIDATION,
+    Problem,
+    write_problems,
+)
 from components.shared.progress import say
 from components.shared.sandbox import SandboxClient
-
-COUNTS = "prepare/counts.json"
-NOT_COMPARABLE = (
-    "candidate_splits all trains on problems of the test split outside the held-out ones: "
-    "the result is not comparable with published MBPP figures."
-)
 
 
 def run(
@@ -172,7 +175,7 @@ def write(
         write_problems(staged / VALIDATION, selection.validation)
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in quarantined]
         (staged / QUARANTINED).write_text("".join(lines), encoding="utf-8")
-        (staged / COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (staged / PREPARE_COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         (staged / CARD).write_text(page, encoding="utf-8")
         target = folder / Path(PROBLEMS).parent
         if target.exists():

@@ -2,7 +2,7 @@
 
 prepare writes a problem set; filter reads one and writes one, so that train cannot tell whether it ran:
 
-    prepare/  problems.jsonl heldout.jsonl validation.jsonl quarantined.jsonl card.html
+    prepare/  problems.jsonl heldout.jsonl validation.jsonl quarantined.jsonl card.html counts.json
     filter/   kept.jsonl counts.json            (only where the filter ran)
 
 These are also the names under `runs/<run>/` in the store.
@@ -20,8 +20,9 @@ HELDOUT = "prepare/heldout.jsonl"
 VALIDATION = "prepare/validation.jsonl"
 QUARANTINED = "prepare/quarantined.jsonl"
 CARD = "prepare/card.html"
+PREPARE_COUNTS = "prepare/counts.json"
 KEPT = "filter/kept.jsonl"
-COUNTS = "filter/counts.json"
+FILTER_COUNTS = "filter/counts.json"
 
 
 class Problem(BaseModel):

@@ -1,4 +1,4 @@
-"""Completions from a model: one way to load it and one way to sample, for filter, train and evaluate alike.
+"""Completions from a model: one way to sample for filter, train and evaluate alike.
 
 Sampling is exact ancestral sampling written as an argmax: the token with the largest `logit + Gumbel noise` is a draw
 from the softmax (Gumbel 1954; Maddison et al. 2014). The noise of each completion comes from a generator of its own,
@@ -9,14 +9,10 @@ batch nor on what was sampled before. Temperature and top_p apply before the noi
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
     LogitsProcessor,
     LogitsProcessorList,
     StoppingCriteria,
@@ -25,14 +21,9 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from components.shared.errors import InfraError, UserError
+from components.shared.errors import UserError
 from components.shared.problem import Problem
 from components.shared.program import find_stop
-
-transformers.utils.logging.disable_progress_bar()  # a step's log has lines of its own
-
-PRECISIONS = ("auto", "bf16", "fp16", "fp32")
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 @dataclass(frozen=True)
@@ -57,74 +48,6 @@ class Completion:
     @property
     def truncated(self) -> bool:
         return self.ended_by == "length"
-
-
-def resolve_precision(precision: str) -> torch.dtype:
-    """The dtype for a `precision` setting: auto = bf16 where CUDA has it, fp16 on other CUDA, fp32 without a GPU."""
-    if precision not in PRECISIONS:
-        raise UserError(f"precision {precision!r} is unknown: use one of {', '.join(PRECISIONS)}.")
-    if precision == "auto":
-        if not torch.cuda.is_available():
-            return torch.float32
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
-    if precision == "fp16" and not torch.cuda.is_available():
-        raise UserError("precision fp16 needs a CUDA GPU: use fp32 (or auto) on a CPU.")
-    return _DTYPES[precision]
-
-
-def device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def load_tokenizer(model_name: str, revision: str, *, use_chat_template: bool) -> Any:
-    """The model's tokenizer, padding on the left, with a pad token; UserError when there is none."""
-    tokenizer = _loaded("tokenizer", AutoTokenizer.from_pretrained, model_name, revision)
-    tokenizer.padding_side = "left"
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    if tokenizer.eos_token_id is None:
-        raise UserError(f"The tokenizer of {model_name} has no EOS token, so no completion could end by itself.")
-    if use_chat_template and not tokenizer.chat_template:
-        raise UserError(f"{model_name} has no chat template: use --no-use-chat-template, or an -Instruct model.")
-    return tokenizer
-
-
-def load_model(model_name: str, revision: str, dtype: torch.dtype, **options: Any) -> Any:
-    """The base model in `dtype` on the device, in evaluation mode; UserError when it cannot be found."""
-    model = _loaded("model", AutoModelForCausalLM.from_pretrained, model_name, revision, dtype=dtype, **options)
-    return (model if "quantization_config" in options else model.to(device())).eval()
-
-
-def load_adapter(model: Any, adapter: Path) -> Any:
-    """The base model with the adapter of `adapter` on top, not merged: merging in bf16 can lose small updates."""
-    from peft import PeftModel
-
-    return PeftModel.from_pretrained(model, str(adapter)).eval()
-
-
-def _loaded(what: str, load: Callable[..., Any], model_name: str, revision: str, **options: Any) -> Any:
-    if Path(model_name).is_dir():
-        return _from_folder(what, load, model_name, options)
-    try:
-        return load(model_name, revision=revision or "main", **options)
-    except (OSError, ValueError) as error:
-        text = str(error)
-        if "couldn't connect" in text or "Connection" in text or "offline" in text.lower():
-            raise InfraError(f"The model hub could not be reached for the {what} of {model_name}.") from None
-        raise UserError(
-            f"The {what} of {model_name!r} cannot be loaded ({text.splitlines()[0] if text else error}): "
-            "name a model on the hub or a directory that holds one."
-        ) from None
-
-
-def _from_folder(what: str, load: Callable[..., Any], folder: str, options: dict[str, Any]) -> Any:
-    wanted = ("tokenizer.json", "tokenizer.model", "vocab.json") if what == "tokenizer" else ("config.json",)
-    if not any((Path(folder) / name).is_file() for name in wanted):
-        raise UserError(f"The directory {folder} holds no {what}: {' or '.join(wanted)} is missing.")
-    try:
-        return load(folder, **options)
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"The {what} in {folder} cannot be loaded: {str(error).splitlines()[0]}.") from None
 
 
 class GumbelNoise(LogitsProcessor):

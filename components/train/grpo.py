@@ -25,8 +25,8 @@ from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from components.settings import parse_overrides  # noqa: E402
 from components.shared.errors import UserError  # noqa: E402
+from components.shared.models import load_base, load_model, resolve_precision  # noqa: E402
 from components.shared.problem import Problem  # noqa: E402
-from components.shared.sampling import load_model, resolve_precision  # noqa: E402
 from components.train.rewards import TestReward  # noqa: E402
 from components.train.rollouts import Rollouts  # noqa: E402
 from components.train.schedule import Schedule  # noqa: E402
@@ -35,25 +35,13 @@ transformers.logging.set_verbosity_error()
 
 
 def load_policy(model_name: str, model_revision: str, *, method: str, precision: str) -> Any:
-    """The base model that training starts from: 4-bit for qlora, else in the precision's dtype.
+    """The base model that training starts from.
 
     Full fine-tuning in fp16 keeps fp32 weights and computes in fp16, since a gradient scaler needs fp32 weights.
     """
-    dtype = resolve_precision(precision)
-    if method == "qlora":
-        if not torch.cuda.is_available():
-            raise UserError("method qlora needs a CUDA GPU: use lora on this machine.")
-        return load_model(model_name, model_revision, dtype, **quantised(dtype))
-    weights = torch.float32 if method == "full" and dtype == torch.float16 else dtype
-    return load_model(model_name, model_revision, weights)
-
-
-def quantised(dtype: torch.dtype) -> dict[str, Any]:
-    """Loading options for a 4-bit base (NF4, Dettmers et al. 2023) that computes in `dtype`."""
-    from transformers import BitsAndBytesConfig
-
-    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
-    return {"quantization_config": config, "device_map": {"": 0}}
+    if method == "full" and resolve_precision(precision) == torch.float16:
+        return load_model(model_name, model_revision, torch.float32)
+    return load_base(model_name, model_revision, method=method, precision=precision)
 
 
 def make_config(

@@ -11,10 +11,11 @@ import torch
 from components.settings import parse_overrides
 from components.shared.errors import UserError
 from components.shared.grading import Grader
+from components.shared.models import load_tokenizer, resolve_precision
 from components.shared.problem import Problem, training_problems
 from components.shared.progress import duration, say
 from components.shared.run import record, run_id_of
-from components.shared.sampling import Sampling, load_tokenizer, resolve_precision
+from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import Store, open_store, upload_folder
 from components.train.checkpoints import Checkpoints

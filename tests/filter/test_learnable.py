@@ -12,7 +12,7 @@ import torch
 from components.filter.learnable import advice, count, learnable
 from components.filter.learnable import run as run_filter
 from components.shared.errors import UserError
-from components.shared.problem import COUNTS, KEPT, PROBLEMS, read_problems, training_problems, write_problems
+from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, read_problems, training_problems, write_problems
 from tests.conftest import ROOT, demo_problems
 
 Filter = Callable[..., Path]
@@ -47,7 +47,7 @@ def filtered(source: Path, tmp_path: Path, local_sandbox: str, store_root: Path)
 
 def test_only_what_is_solved_sometimes_is_kept(filtered: Filter, source: Path, store_root: Path) -> None:
     target = filtered()
-    counts = json.loads((target / COUNTS).read_text())
+    counts = json.loads((target / FILTER_COUNTS).read_text())
     kept = read_problems(target / KEPT)
     assert 10 < len(kept) < 60
     assert counts["kept"] == counts["used"] == len(kept)

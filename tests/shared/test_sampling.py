@@ -1,23 +1,13 @@
 """Sampling with the demo's tiny model: exact, repeatable, and ended where the stop rule says."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from components.shared.errors import InfraError, UserError
-from components.shared.sampling import (
-    GumbelNoise,
-    Sampling,
-    generate,
-    generator_for,
-    load_model,
-    load_tokenizer,
-    model_input,
-    resolve_precision,
-    sample,
-)
+from components.shared.errors import UserError
+from components.shared.models import load_model, load_tokenizer
+from components.shared.sampling import GumbelNoise, Sampling, generate, generator_for, model_input, sample
 from tests.builders import make_problem
 from tests.conftest import DEMO_MODEL
 
@@ -145,27 +135,3 @@ def test_chat_mode_goes_through_the_template(model: Any, tokenizer: Any) -> None
     read = tokenizer.decode(completion.prompt_ids)
     assert read == model_input(tokenizer, PROBLEMS[0].prompt, use_chat_template=True)
     assert "<|im_start|>" in read
-
-
-def test_what_cannot_be_loaded_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="holds no tokenizer"):
-        load_tokenizer(str(tmp_path), "", use_chat_template=False)
-    with pytest.raises(UserError, match="cannot be loaded"):
-        load_model(str(tmp_path), "", torch.float32)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"holds no model: config\.json is missing"):
-        load_model(str(tmp_path / "empty"), "", torch.float32)
-    with pytest.raises((UserError, InfraError)) as caught:
-        load_model("nobody/no-such-model", "", torch.float32)
-    assert "nobody/no-such-model" in str(caught.value)
-
-
-def test_precision_follows_the_machine() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    assert resolve_precision("auto") == torch.float32
-    with pytest.raises(UserError, match="needs a CUDA GPU"):
-        resolve_precision("fp16")
-    with pytest.raises(UserError, match="use one of auto, bf16, fp16, fp32"):
-        resolve_precision("fp8")
