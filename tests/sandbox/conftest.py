@@ -1,9 +1,11 @@
 """Fixtures of the sandbox's tests: a client as thin as can be, so that what is tested is the service."""
 
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -12,16 +14,21 @@ Judge = Callable[..., dict[str, Any]]
 
 
 def post(url: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any, dict[str, str]]:
-    """POST `body` as JSON (or as it is, when bytes) to /v1/verdicts: status, decoded answer, headers."""
+    """POST `body` as JSON (or as it is, when bytes) to /v1/verdicts: status, decoded answer, headers (lower case)."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(
         url + "/v1/verdicts", data, {"Content-Type": "application/json", **(headers or {})}
     )
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
-            return answer.status, json.load(answer), dict(answer.headers)
+            return answer.status, json.load(answer), lower(answer.headers)
     except urllib.error.HTTPError as error:
-        return error.code, json.load(error), dict(error.headers)
+        return error.code, json.load(error), lower(error.headers)
+
+
+def lower(headers: Message) -> dict[str, str]:
+    """Headers by their names in lower case."""
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def get(url: str) -> tuple[int, bytes]:
@@ -56,3 +63,10 @@ def judge(sandbox_url: str) -> Judge:
         return verdict
 
     return judge_one
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -14,8 +14,9 @@ ALIKE = [*ACCIDENTS, *VALUES, *OBJECTS]
 def passes_in_plain_execution(case: Case) -> bool:
     """Whether program, setup and tests run through as one script, imported rather than run as main."""
     parts = [case.program, case.setup, *case.tests]
-    script = "import sys, os\nscope = {'__name__': 'program'}\nsys.modules['program'] = type(sys)('program')\n" + "".join(
-        f"exec({part!r}, scope)\n" for part in parts
+    script = (
+        "import sys, os\nscope = {'__name__': 'program'}\nsys.modules['program'] = type(sys)('program')\n"
+        + "".join(f"exec({part!r}, scope)\n" for part in parts)
     )
     script += "os._exit(99)\n"  # a mark of having come here, which nothing in the tables writes by chance
     command = [sys.executable, "-I", "-c", script]

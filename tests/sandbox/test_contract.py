@@ -31,7 +31,8 @@ def test_passed_is_true_only_when_every_test_has_its_record(judge: Judge) -> Non
 
 def test_order_and_ids_of_a_full_batch_are_kept(sandbox_url: str) -> None:
     items = [
-        make_item(f"def f(n):\n    return n + {index % 2}", ["assert f(1) == 1"], id=f"id-{index}") for index in range(256)
+        make_item(f"def f(n):\n    return n + {index % 2}", ["assert f(1) == 1"], id=f"id-{index}")
+        for index in range(256)
     ]
     status, answer, _ = post(sandbox_url, {"items": items})
     assert status == 200

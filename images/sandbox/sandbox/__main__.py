@@ -55,11 +55,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 class Server(uvicorn.Server):
     """uvicorn, announcing itself on one line and ending with its parent when asked to."""
 
-    def __init__(self, config: uvicorn.Config, *, exit_with_parent: bool) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, *, exit_with_parent: bool) -> None:
         super().__init__(config)
+        self._service = service
         self._exit_with_parent = exit_with_parent
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Announce the address once requests are answered."""
         await super().startup(sockets)
         if self.should_exit or not sockets:
             return
@@ -67,6 +69,11 @@ class Server(uvicorn.Server):
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read_parent)
         host, port = sockets[0].getsockname()[:2]
         print(f"sandbox: listening on http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let running requests finish for a while, then tell those that wait to ask elsewhere."""
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, setattr, self._service, "abandoned", True)
+        await super().shutdown(sockets)
 
     def _read_parent(self) -> None:
         if not os.read(sys.stdin.fileno(), 4096):
@@ -109,9 +116,9 @@ def main(arguments: list[str]) -> int:
     if options.metrics_port:
         prometheus_client.start_http_server(options.metrics_port, options.host, service.metrics.registry)
     config = uvicorn.Config(
-        make_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_SECONDS
+        make_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=2 * GRACE_SECONDS
     )
-    Server(config, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
+    Server(config, service, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
     return 0
 
 

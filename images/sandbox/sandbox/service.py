@@ -23,6 +23,7 @@ log = logging.getLogger("sandbox")
 MAX_BODY_BYTES = 64 << 20
 SECONDS_PER_ITEM_GUESS = 0.05  # for Retry-After: mixed batches, some of which time out
 LONGEST_RETRY_AFTER = 30
+LOOK_UP_SECONDS = 0.5  # how often a waiting request looks whether it is still wanted
 
 
 class Service:
@@ -37,6 +38,7 @@ class Service:
         self.metrics.watch(self.pool)
         self.layers: dict[str, str] = {}
         self.reason: str | None = "the self-test has not run yet"
+        self.abandoned = False  # set while stopping, when requests have been waited for long enough
         self._token = token
 
     def start(self) -> None:
@@ -100,14 +102,11 @@ class Service:
     ) -> list[pool.Verdict]:
         """Wait for all verdicts; when nobody waits for them any more, take back what has not begun."""
         waiting = asyncio.gather(*map(asyncio.wrap_future, futures))
-        while not (await asyncio.wait([waiting], timeout=1.0))[0]:
-            if await disconnected():
+        while not (await asyncio.wait([waiting], timeout=LOOK_UP_SECONDS))[0]:
+            if self.abandoned or await disconnected():
                 waiting.cancel()
-                break
-        try:
-            return await waiting
-        except asyncio.CancelledError:
-            raise fastapi.HTTPException(499, "The client went away.") from None
+                raise fastapi.HTTPException(503, "The sandbox is stopping; ask another.", {"Retry-After": "1"})
+        return waiting.result()
 
 
 def make_app(service: Service) -> fastapi.FastAPI:
