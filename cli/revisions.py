@@ -119,7 +119,7 @@ def hub_commit(kind: str, name: str, revision: str) -> str:
     if COMMIT.fullmatch(revision):
         return revision
     from huggingface_hub import HfApi, constants, errors
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # public, but not re-exported
 
     what, place = ("data set", "file or directory") if kind == "dataset" else ("model", "directory")
     try:

@@ -1,0 +1,254 @@
+"""The map: its parameters, their defaults and help, the rules that tie them together, and how the steps are wired."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import readme
+from cli.parameters import merged, pipeline_parameters
+from components.settings import CHOICES, OPEN_BELOW, RANGES, RESERVED_OVERRIDES, check
+from components.shared.errors import UserError
+from pipeline import grpo_code, make_pipeline
+
+ROOT = Path(__file__).resolve().parent.parent
+# The contract: names and defaults that users rely on.
+DEFAULTS = {
+    "model_name": "Qwen/Qwen2.5-Coder-7B",
+    "method": "lora",
+    "epochs": 2,
+    "lr": 5e-5,
+    "batch_size": 8,
+    "num_generations": 8,
+    "max_completion_length": 192,
+    "use_chat_template": False,
+    "use_filter": False,
+    "max_candidate_samples": 300,
+    "max_train_samples": 100,
+    "filter_samples": 4,
+    "max_eval_samples": 50,
+    "num_eval_examples": 50,
+    "eval_k": 4,
+    "beta": 0.04,
+    "lora_r": 16,
+    "lora_alpha": 32,
+    "precision": "auto",
+    "dataset": "mbpp",
+    "candidate_splits": "train,validation,prompt",
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "keep_checkpoints": 2,
+    "grpo_overrides": "{}",
+    "reward": "tests",
+    "seed": 42,
+    "test_timeout_s": 5.0,
+    "infra_limit": 0.02,
+    "resume_run": "",
+}
+
+
+def test_the_defaults_are_the_contracts():
+    parameters = pipeline_parameters()
+    assert {name: parameters[name].default for name in DEFAULTS} == DEFAULTS
+
+
+def test_every_parameter_has_help():
+    for parameter in pipeline_parameters().values():
+        assert parameter.help.endswith("."), f"{parameter.name} has no help"
+
+
+def test_the_defaults_pass_the_rules_without_a_warning():
+    assert check(merged({})) == []
+
+
+def test_the_readme_shows_the_parameters_as_they_are():
+    text = readme.README.read_text(encoding="utf-8")
+    assert readme.refreshed(text) == text, "run `python -m cli.readme`"
+    for parameter in pipeline_parameters().values():
+        assert f"| `{parameter.name}` |" in text
+
+
+def test_a_stale_table_is_replaced():
+    text = f"a\n{readme.BEGIN}\nstale\n{readme.END}\nb\n"
+    assert readme.refreshed(text) == f"a\n{readme.BEGIN}\n{readme.table()}\n{readme.END}\nb\n"
+
+
+def test_it_compiles_where_no_model_library_is_installed(tmp_path):
+    target = tmp_path / "pipeline.yaml"
+    program = (
+        "import sys\n"
+        "for name in ('torch', 'transformers', 'trl', 'peft', 'datasets', 'bitsandbytes'):\n"
+        "    sys.modules[name] = None\n"  # makes its import fail
+        "from cli.main import main\n"
+        f"main(['compile', '-o', {str(target)!r}])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert "grpo-code-train" in target.read_text()
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+
+def refusal(**values):
+    """The sentence with which the rules refuse these values over the defaults."""
+    with pytest.raises(UserError) as refused:
+        check(merged(values))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_value_below_its_range_is_refused(name):
+    low, _ = RANGES[name]
+    value = low if name in OPEN_BELOW else low - 1
+    sentence = refusal(**{name: value})
+    assert (
+        f"{name} {value:g} is out of range: it must be {'greater than' if name in OPEN_BELOW else 'at least'} {low:g}"
+        in sentence
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, (_, high) in RANGES.items() if high != float("inf")])
+def test_a_value_above_its_range_is_refused(name):
+    high = RANGES[name][1]
+    assert f"{name} {high + 1:g} is out of range" in refusal(**{name: high + 1})
+    assert f"at most {high:.10g}." in refusal(**{name: high + 1})
+
+
+@pytest.mark.parametrize("name", ["lr", "beta", "temperature", "top_p", "infra_limit", "test_timeout_s"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_finite_number_is_refused(name, value):
+    assert f"{name} {value:g} is out of range" in refusal(**{name: value})
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_every_range_is_of_a_parameter_and_holds_its_default(name):
+    default = pipeline_parameters()[name].default
+    low, high = RANGES[name]
+    assert low <= default <= high
+
+
+def test_every_number_has_a_range():
+    numbers = {name for name, parameter in pipeline_parameters().items() if parameter.kind in ("Integer", "Float")}
+    assert numbers == set(RANGES)
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_an_unknown_choice_names_the_known_ones(name):
+    assert f"{name} 'x' is unknown: use one of {', '.join(CHOICES[name])}." in refusal(**{name: "x"})
+    for choice in CHOICES[name]:
+        check(merged({name: choice}))
+
+
+@pytest.mark.parametrize("name", ["model_name", "dataset", "sandbox_url"])
+def test_an_empty_name_is_refused(name):
+    assert f"{name} is empty" in refusal(**{name: " "})
+
+
+@pytest.mark.parametrize(
+    ("values", "sentences"),
+    [
+        ({"batch_size": 12}, ["batch_size 12 is not divisible by num_generations 8", "batch_size 8 or 16"]),
+        ({"batch_size": 4}, ["use batch_size 8, or num_generations 2 or 4."]),
+        ({"micro_batch_size": 3}, ["micro_batch_size 3 does not divide batch_size 8: use one of 1, 2, 4, 8"]),
+        ({"num_eval_examples": 60}, ["num_eval_examples 60 is larger", "max_eval_samples 50"]),
+        ({"candidate_splits": "train,dev"}, ["names 'dev'", "train, validation, prompt, or all"]),
+        ({"candidate_splits": ","}, ["candidate_splits is empty"]),
+        ({"candidate_splits": "train,test"}, ["names test", "use all"]),
+        ({"grpo_overrides": "{"}, ["grpo_overrides is no JSON", "epsilon_high"]),
+        ({"grpo_overrides": "[1]"}, ["must be a JSON object"]),
+        ({"epochs": 0, "method": "x"}, ["epochs 0 is out of range", "method 'x' is unknown"]),
+    ],
+)
+def test_parameters_that_contradict_each_other(values, sentences):
+    said = refusal(**values)
+    assert all(sentence in said for sentence in sentences), said
+
+
+@pytest.mark.parametrize("key", RESERVED_OVERRIDES)
+def test_a_reserved_override_names_what_to_use(key):
+    said = refusal(grpo_overrides=f'{{"{key}": 1}}')
+    assert said == f"grpo_overrides may not set {key}: use {RESERVED_OVERRIDES[key]} instead."
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"use_filter": True, "filter_samples": 2}, "filter_samples below 3"),
+        ({"candidate_splits": "all"}, "not comparable with published MBPP figures"),
+        ({"reward": "random"}, "no learning is expected"),
+    ],
+)
+def test_what_is_allowed_but_doubtful_is_warned_about(values, words):
+    assert any(words in warning for warning in check(merged(values)))
+
+
+# -- wiring -----------------------------------------------------------------------------------------------------------
+
+
+def component(pipeline, name):
+    return pipeline.pipeline_spec.components[f"comp-{name}"]
+
+
+def branches(pipeline):
+    """The two conditional parts of the pipeline: their condition and their tasks."""
+    root = pipeline.pipeline_spec.root.dag.tasks
+    group = next(task for name, task in root.items() if name.startswith("condition-branches"))
+    tasks = pipeline.pipeline_spec.components[group.component_ref.name].dag.tasks
+    parts = [pipeline.pipeline_spec.components[task.component_ref.name].dag.tasks for task in tasks.values()]
+    return [(task.trigger_policy.condition, part) for task, part in zip(tasks.values(), parts, strict=True)]
+
+
+def test_both_branches_train_and_only_one_filters():
+    with_filter, without = branches(grpo_code)
+    assert "use_filter'] == true" in with_filter[0]
+    assert without[0].startswith("!")
+    assert sorted(with_filter[1]) == ["filter-learnable", "train-and-evaluate"]
+    assert [name.removesuffix("-2") for name in without[1]] == ["train-and-evaluate"]
+    filtered = with_filter[1]["train-and-evaluate"].inputs.artifacts["problems"].task_output_artifact
+    assert (filtered.producer_task, filtered.output_artifact_key) == ("filter-learnable", "problems")
+    plain = next(iter(without[1].values())).inputs.artifacts["problems"]
+    assert plain.component_input_artifact.endswith("prepare-prepared")
+
+
+def test_nothing_runs_before_the_check_and_the_check_is_never_reused():
+    tasks = grpo_code.pipeline_spec.root.dag.tasks
+    assert list(tasks["prepare"].dependent_tasks) == ["check"]
+    assert not tasks["check"].caching_options.enable_cache
+    assert tasks["prepare"].caching_options.enable_cache
+
+
+@pytest.mark.parametrize("name", ["train-and-evaluate", "train-and-evaluate-2"])
+def test_training_is_reused_only_where_that_is_asked_for(name):
+    for cache_training in (False, True):
+        pipeline = make_pipeline(cache_training=cache_training)
+        tasks = component(pipeline, name).dag.tasks
+        assert len(tasks) == 2
+        assert {task.caching_options.enable_cache for task in tasks.values()} == {cache_training}
+
+
+def test_every_parameter_reaches_a_step_by_its_own_name():
+    """A parameter that no step receives, or receives under another name, would do nothing without a word."""
+    reached = set()
+    for name in ("check", "prepare", "filter-learnable", "train", "evaluate"):
+        reached |= set(component(grpo_code, name).input_definitions.parameters)
+    assert set(pipeline_parameters()) <= reached
+    for part in ("train-and-evaluate", "train-and-evaluate-2"):
+        for task in component(grpo_code, part).dag.tasks.values():
+            given = {name: source.component_input_parameter for name, source in task.inputs.parameters.items()}
+            assert given.pop("run_id") == ""  # KFP's id of the run, a constant placeholder
+            assert given == {name: name for name in given}
+
+
+def test_steps_that_compute_have_the_versions_in_their_cache_key():
+    for name in ("prepare", "filter-learnable", "train", "evaluate"):
+        assert "code_version" in component(grpo_code, name).input_definitions.parameters
+    assert "dataset_revision" in component(grpo_code, "prepare").input_definitions.parameters
+    for name in ("filter-learnable", "train", "evaluate"):
+        assert "model_revision" in component(grpo_code, name).input_definitions.parameters
+
+
+def test_prepare_and_filter_know_no_run():
+    for name in ("prepare", "filter-learnable"):
+        assert not {"run_id", "resume_run"} & set(component(grpo_code, name).input_definitions.parameters)
