@@ -4,42 +4,19 @@ Where plain execution would pass, so must the sandbox, but for the exceptions th
 those have a table of their own here.
 """
 
-from typing import NamedTuple
-
-SQUARE = "def f(n):\n    return n * n\n"
-SQUARE_TESTS = ["assert f(3) == 9", "assert f(-2) == 4"]
-CHECK = "def check(candidate):\n    assert candidate(3) == 9\n    for n in range(4):\n        assert candidate(n) == n * n\n\ncheck(f)"
-NODE = "class Node:\n    def __init__(self, value):\n        self.value, self.left, self.right = value, None, None\n"
-DEPTH = NODE + "def f(root):\n    return 1 + max(f(root.left), f(root.right)) if root else 0\n"
-STACK = (
-    "class f:\n    def __init__(self): self.items = []\n    def push(self, x): self.items.append(x)\n"
-    "    def pop(self): return self.items.pop()\n    def __len__(self): return len(self.items)\n"
-)
-
-
-class Case(NamedTuple):
-    """A program, its tests, and what it must come to."""
-
-    name: str
-    program: str
-    tests: list[str]
-    outcome: str = "passed"
-    setup: str = ""
-    detail: str = ""
-    entry_point: str = "f"
-
-
-def returning(value: str, imports: str = "") -> str:
-    """A program whose f(n) returns this expression."""
-    return f"{imports}\ndef f(n):\n    return {value}\n"
-
+from tests.sandbox.case import CHECK, SQUARE, SQUARE_TESTS, Case, returning
+from tests.sandbox.values import OBJECTS, VALUES
 
 ACCIDENTS = [
     Case("plain", SQUARE, SQUARE_TESTS),
     Case("check function", SQUARE, [CHECK]),
     Case("a demo under main", SQUARE + "if __name__ == '__main__':\n    print(f(int(input())))", SQUARE_TESTS),
     Case("a demo that prints", SQUARE + "print(f(3))\nprint('x' * 10 ** 6)", SQUARE_TESTS),
-    Case("writes to stdout's buffer", SQUARE + "import sys\nsys.stdout.buffer.write(b'\\xff')\nsys.stdout.flush()", SQUARE_TESTS),
+    Case(
+        "writes to stdout's buffer",
+        SQUARE + "import sys\nsys.stdout.buffer.write(b'\\xff')\nsys.stdout.flush()",
+        SQUARE_TESTS,
+    ),
     Case("writes to stderr", SQUARE + "import sys\nprint('debug', file=sys.stderr)", SQUARE_TESTS),
     Case("reads input", SQUARE + "input()", SQUARE_TESTS, "error", detail="EOFError"),
     Case("exits after its demo", SQUARE + "print(f(3))\nexit()", SQUARE_TESTS, "error", detail="exit()"),
@@ -48,17 +25,57 @@ ACCIDENTS = [
     Case("mentions passed", SQUARE + "print('All tests passed')", SQUARE_TESTS),
     Case("named like a builtin", "def sum(n):\n    return n * n", ["assert sum(3) == 9"], entry_point="sum"),
     Case("changes its argument", "def f(x):\n    x.sort()\n    return x", ["assert f([3, 1, 2]) == [1, 2, 3]"]),
-    Case("a thread it leaves behind", SQUARE + "import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()", SQUARE_TESTS),
-    Case("a pool of threads", "from concurrent.futures import ThreadPoolExecutor\ndef f(n):\n    with ThreadPoolExecutor(4) as pool:\n"
-         "        return sum(pool.map(lambda x: n, range(n)))", ["assert f(3) == 9"]),
-    Case("asyncio", "import asyncio\nasync def g(n):\n    await asyncio.sleep(0)\n    return n * n\ndef f(n):\n    return asyncio.run(g(n))", SQUARE_TESTS),
-    Case("raises the recursion limit", "import sys\nsys.setrecursionlimit(10 ** 6)\ndef f(n):\n    return n * n if n < 20000 else 0\n", SQUARE_TESTS),
+    Case(
+        "a thread it leaves behind",
+        SQUARE + ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()"),
+        SQUARE_TESTS,
+    ),
+    Case(
+        "a pool of threads",
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def f(n):\n"
+        "    with ThreadPoolExecutor(4) as pool:\n"
+        "        return sum(pool.map(lambda x: n, range(n)))",
+        ["assert f(3) == 9"],
+    ),
+    Case(
+        "asyncio",
+        "import asyncio\n"
+        "async def g(n):\n"
+        "    await asyncio.sleep(0)\n"
+        "    return n * n\n"
+        "def f(n):\n"
+        "    return asyncio.run(g(n))",
+        SQUARE_TESTS,
+    ),
+    Case(
+        "raises the recursion limit",
+        "import sys\nsys.setrecursionlimit(10 ** 6)\ndef f(n):\n    return n * n if n < 20000 else 0\n",
+        SQUARE_TESTS,
+    ),
     Case("recursion within the limit", "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)", ["assert f(900) == 900"]),
-    Case("dataclass", "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\n"
-         "def f(n):\n    return P(n).x * n", SQUARE_TESTS),
-    Case("imports from the library", "import statistics, random, json, csv, hashlib, sqlite3, unicodedata, zlib\n" + SQUARE, SQUARE_TESTS),
-    Case("writes a file of its own", "def f(n):\n    with open('x.txt', 'w') as x: x.write(str(n * n))\n"
-         "    with open('x.txt') as x: return int(x.read())", SQUARE_TESTS),
+    Case(
+        "dataclass",
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class P:\n"
+        "    x: int\n"
+        "def f(n):\n"
+        "    return P(n).x * n",
+        SQUARE_TESTS,
+    ),
+    Case(
+        "imports from the library",
+        "import statistics, random, json, csv, hashlib, sqlite3, unicodedata, zlib\n" + SQUARE,
+        SQUARE_TESTS,
+    ),
+    Case(
+        "writes a file of its own",
+        "def f(n):\n    with open('x.txt', 'w') as x: x.write(str(n * n))\n"
+        "    with open('x.txt') as x: return int(x.read())",
+        SQUARE_TESTS,
+    ),
     Case("catches everything", "def f(n):\n    try:\n        return n * n\n    except:\n        pass", SQUARE_TESTS),
     Case("logs", "import logging\nlogging.basicConfig(level=10)\nlogging.info('x')\n" + SQUARE, SQUARE_TESTS),
     Case("warns", "import warnings\nwarnings.warn('x')\nx = 1 is 1\n" + SQUARE, SQUARE_TESTS),
@@ -67,94 +84,90 @@ ACCIDENTS = [
     Case("an alarm of its own", "import signal\nsignal.alarm(60)\n" + SQUARE, SQUARE_TESTS),
     Case("int for float", returning("float(n * n)"), SQUARE_TESTS),
     Case("True for 1", returning("n == 3"), ["assert f(3) == 1"]),
-    Case("raises what is asked for", "def f(n):\n    raise ValueError('negative')",
-         ["try:\n    f(1)\n    assert False\nexcept ValueError as error:\n    assert str(error) == 'negative'"]),
-    Case("raises an exception of its own", "class Odd(KeyError): pass\ndef f(n):\n    raise Odd(n)",
-         ["try:\n    f(1)\n    assert False\nexcept LookupError:\n    pass"]),
-    Case("raises one that is hard to make", "def f(n):\n    return b'\\xff'.decode()",
-         ["try:\n    f(1)\n    assert False\nexcept ValueError:\n    pass"]),
+    Case(
+        "raises what is asked for",
+        "def f(n):\n    raise ValueError('negative')",
+        ["try:\n    f(1)\n    assert False\nexcept ValueError as error:\n    assert str(error) == 'negative'"],
+    ),
+    Case(
+        "raises an exception of its own",
+        "class Odd(KeyError): pass\ndef f(n):\n    raise Odd(n)",
+        ["try:\n    f(1)\n    assert False\nexcept LookupError:\n    pass"],
+    ),
+    Case(
+        "raises one that is hard to make",
+        "def f(n):\n    return b'\\xff'.decode()",
+        ["try:\n    f(1)\n    assert False\nexcept ValueError:\n    pass"],
+    ),
     Case("its own assertion fails", "def f(n):\n    assert n < 0", SQUARE_TESTS, "error", detail="AssertionError"),
-]  # fmt: skip
-
-VALUES = [
-    Case("Counter", returning("Counter('aab')", "from collections import Counter"), ["assert f(1) == {'a': 2, 'b': 1}"]),
-    Case("defaultdict", "from collections import defaultdict\ndef f(n):\n    d = defaultdict(list)\n    d[n].append(n)\n    return d",
-         ["assert f(1) == {1: [1]}", "assert f(2)['missing'] == []"]),
-    Case("OrderedDict", returning("OrderedDict(a=1, b=2)", "from collections import OrderedDict"), ["assert list(f(1)) == ['a', 'b']"]),
-    Case("deque", returning("deque([1, 2], 2)", "from collections import deque"), ["assert list(f(1)) == [1, 2]\nassert f(1).maxlen == 2"]),
-    Case("namedtuple", "from collections import namedtuple\nP = namedtuple('P', 'x y')\ndef f(n):\n    return P(n, n)", ["assert f(1) == (1, 1)"]),
-    Case("enum", "import enum\nclass Color(enum.Enum):\n    RED = 1\ndef f(n):\n    return Color.RED", ["assert f(1) == Color.RED\nassert f(1) is f(2)"]),
-    Case("IntEnum", "import enum\nclass Color(enum.IntEnum):\n    RED = 1\ndef f(n):\n    return Color.RED", ["assert f(1) == 1"]),
-    Case("dict keys", returning("{1: 2, 3: 4}.keys()"), ["assert f(1) == {1, 3}"]),
-    Case("dict items", returning("{1: 2}.items()"), ["assert f(1) == {(1, 2)}"]),
-    Case("dict values", returning("{1: 2}.values()"), ["assert list(f(1)) == [2]"]),
-    Case("mapping proxy", returning("types.MappingProxyType({1: 2})", "import types"), ["assert f(1) == {1: 2}"]),
-    Case("UserList", returning("collections.UserList([1])", "import collections"), ["assert f(1) == [1]"]),
-    Case("ChainMap", returning("collections.ChainMap({1: 2}, {3: 4})", "import collections"), ["assert f(1) == {1: 2, 3: 4}"]),
-    Case("bytes", returning("bytes(range(256))"), ["assert f(1) == bytes(range(256))"]),
-    Case("bytearray", returning("bytearray(b'ab')"), ["assert f(1) == b'ab'"]),
-    Case("complex", returning("complex(n, -0.0)"), ["assert f(1) == 1"]),
-    Case("range", returning("range(n)"), ["assert f(3) == range(3)", "assert list(f(3)) == [0, 1, 2]"]),
-    Case("frozenset", returning("frozenset([frozenset([n])])"), ["assert f(1) == {frozenset({1})}"]),
-    Case("array", returning("array.array('i', [1, 2])", "import array"), ["assert list(f(1)) == [1, 2]"]),
-    Case("Decimal", returning("Decimal('0.1') + n", "from decimal import Decimal"), ["assert str(f(1)) == '1.1'"]),
-    Case("Fraction", returning("Fraction(n, 3)", "from fractions import Fraction"), ["assert f(1) * 3 == 1"]),
-    Case("datetime", returning("datetime(2020, 1, n)", "from datetime import datetime"), ["assert f(2).day == 2"]),
-    Case("timedelta", returning("timedelta(days=n)", "from datetime import timedelta"), ["assert f(2).days == 2"]),
-    Case("infinity", returning("[float('inf'), -float('inf')]"), ["assert f(1) == [float('inf'), -float('inf')]"]),
-    Case("nan", returning("float('nan')"), ["assert f(1) != f(1)"]),
-    Case("minus zero", returning("-0.0"), ["assert str(f(1)) == '-0.0'"]),
-    Case("a large number", returning("10 ** 3000 + n"), ["assert f(1) == 10 ** 3000 + 1"]),
-    Case("a larger number", returning("1 << 500_000"), ["assert f(1) == 1 << 500_000"]),
-    Case("half a surrogate pair", returning("'\\ud800' + str(n)"), ["assert f(1) == '\\ud8001'"]),
-    Case("a generator", "def f(n):\n    for i in range(n): yield i", ["assert list(f(3)) == [0, 1, 2]", "assert sum(f(4)) == 6"]),
-    Case("an endless generator", "def f(n):\n    while True:\n        yield n\n        n += 1",
-         ["g = f(3)\nassert [next(g), next(g)] == [3, 4]", "assert [x for x, _ in zip(f(1), range(3))] == [1, 2, 3]"]),
-    Case("map and filter", "def f(n):\n    return map(str, filter(None, range(n)))", ["assert list(f(3)) == ['1', '2']"]),
-    Case("a function", "def f(n):\n    return lambda x: x + n", ["assert f(1)(2) == 3", "assert callable(f(1))"]),
-    Case("deep nesting", "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x",
-         ["x = []\nfor _ in range(500): x = [x]\nassert f(500) == x"]),
-    Case("a long list", returning("list(range(n))"), ["assert f(300_000) == list(range(300_000))"]),
-    Case("types as arguments", "def f(values, kind):\n    return sum(isinstance(v, kind) for v in values)", ["assert f([1, 'a', 'b'], str) == 2"]),
-    Case("a builtin as argument", "def f(values, key):\n    return sorted(values, key=key)", ["assert f(['aa', 'b'], len) == ['b', 'aa']"]),
-    Case("keywords", "def f(a, *, b=1, **c):\n    return [a, b, c]", ["assert f(1, b=2, c=3) == [1, 2, {'c': 3}]"]),
-    Case("its own function as argument", "def g(x):\n    return x + 1\ndef f(function, x):\n    return function(x)", ["assert f(g, 1) == 2"]),
-]  # fmt: skip
-
-OBJECTS = [
-    Case("a tree built by the tests", DEPTH, ["root = Node(1)\nroot.left = Node(2)\nroot.left.right = Node(3)\nassert f(root) == 3"]),
-    Case("a tree built by setup", DEPTH, ["assert f(root) == 2"], setup="root = Node(1)\nroot.left = Node(2)"),
-    Case("objects in a list", NODE + "def f(nodes):\n    return [n.value for n in nodes]", ["assert f([Node(1), Node(2)]) == [1, 2]"]),
-    Case("an object that comes back", NODE + "def f(node):\n    return node", ["n = Node(1)\nassert f(n) is n\nassert f(n) == n\nassert f(n) != Node(1)"]),
-    Case("isinstance", NODE + "def f(x):\n    return Node(x)", ["assert isinstance(f(1), Node)", "assert not isinstance(1, Node)"]),
-    Case("a class under test", STACK, ["s = f()\ns.push(1)\ns.push([2])\nassert len(s) == 2\nassert s.pop() == [2]\nassert s.items == [1]"]),
-    Case("item access", "class f:\n    def __init__(self): self.d = {}\n    def __getitem__(self, k): return self.d[k]\n"
-         "    def __setitem__(self, k, v): self.d[k] = v\n    def __delitem__(self, k): del self.d[k]",
-         ["x = f()\nx['a'] = 1\nassert x['a'] == 1\ndel x['a']\nassert x.d == {}"]),
-    Case("text and numbers of an object", "class f:\n    def __init__(self, n): self.n = n\n    def __str__(self): return 'n=' + str(self.n)\n"
-         "    def __int__(self): return self.n\n    def __float__(self): return self.n / 2",
-         ["assert str(f(3)) == 'n=3'\nassert int(f(3)) == 3\nassert float(f(3)) == 1.5"]),
-    Case("membership is compared here", "class f:\n    def __init__(self, n): self.n = n\n    def __iter__(self): return iter([self.n])",
-         ["assert 3 in f(3)\nassert 4 not in f(3)"]),
-    Case("a module that setup imports", SQUARE, ["assert math.isclose(f(3), 9)\nassert sys.getsizeof(f(3)) > 0"], setup="import math\nimport sys"),
-    Case("a test that imports", SQUARE, ["import math\nassert math.isclose(f(3), 9.0)"]),
-    Case("names carried between tests", SQUARE, ["x = f(3)", "assert x == 9"]),
-]  # fmt: skip
+]
 
 # Here the sandbox differs from plain execution, and README.md says why.
 EXCEPTIONS = [
-    Case("builtins that the program shadows", "list = sum = None\n" + SQUARE, ["assert sum([f(1), f(2)]) == 5", "assert list((f(1),)) == [1]"]),
-    Case("equality of the program's own", "class P:\n    def __init__(self, x): self.x = x\n    def __eq__(self, other): return self.x == other.x\n"
-         "def f(n):\n    return P(n)", ["assert f(1) == P(1)"], "failed"),
-    Case("truth of the program's own", "class P: pass\ndef f(n):\n    return P()", ["assert f(1)"], "error", detail="truth"),
-    Case("order of the program's own", "class P:\n    def __lt__(self, other): return True\ndef f(n):\n    return P()", ["assert f(1) < f(2)"], "error"),
-    Case("arithmetic of the program's own", "class f:\n    def __init__(self, x): self.x = x\n    def __add__(self, other): return self.x + other.x",
-         ["assert f(1) + f(2) == 3"], "error"),
-    Case("a subprocess", "import subprocess\ndef f(n):\n    return subprocess.run(['true']).returncode", ["assert f(1) == 0"], "error"),
+    Case(
+        "builtins that the program shadows",
+        "list = sum = None\n" + SQUARE,
+        ["assert sum([f(1), f(2)]) == 5", "assert list((f(1),)) == [1]"],
+    ),
+    Case(
+        "equality of the program's own",
+        "class P:\n"
+        "    def __init__(self, x): self.x = x\n"
+        "    def __eq__(self, other): return self.x == other.x\n"
+        "def f(n):\n"
+        "    return P(n)",
+        ["assert f(1) == P(1)"],
+        "failed",
+    ),
+    Case(
+        "truth of the program's own",
+        "class P: pass\ndef f(n):\n    return P()",
+        ["assert f(1)"],
+        "error",
+        detail="truth",
+    ),
+    Case(
+        "order of the program's own",
+        "class P:\n    def __lt__(self, other): return True\ndef f(n):\n    return P()",
+        ["assert f(1) < f(2)"],
+        "error",
+    ),
+    Case(
+        "arithmetic of the program's own",
+        "class f:\n    def __init__(self, x): self.x = x\n    def __add__(self, other): return self.x + other.x",
+        ["assert f(1) + f(2) == 3"],
+        "error",
+    ),
+    Case(
+        "a subprocess",
+        "import subprocess\ndef f(n):\n    return subprocess.run(['true']).returncode",
+        ["assert f(1) == 0"],
+        "error",
+    ),
     Case("a socket", "import socket\ndef f(n):\n    return socket.socket().fileno()", ["assert f(1) > 0"], "error"),
-    Case("a reply beyond the limit", returning("'x' * (5 << 20)"), ["assert len(f(1)) == 5 << 20"], "error", detail="limit"),
-    Case("too deep", "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x", ["assert f(950) is not None"], "error", detail="nested"),
+    Case(
+        "a reply beyond the limit",
+        returning("'x' * (5 << 20)"),
+        ["assert len(f(1)) == 5 << 20"],
+        "error",
+        detail="limit",
+    ),
+    Case(
+        "too deep",
+        "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x",
+        ["assert f(950) is not None"],
+        "error",
+        detail="nested",
+    ),
     Case("third-party packages", "import numpy\n" + SQUARE, SQUARE_TESTS, "error", detail="ModuleNotFoundError"),
     Case("what an argument became", "def f(x):\n    x.append(1)", ["x = []\nf(x)\nassert x == [1]"], "failed"),
-    Case("a demo that must run", "def f(n):\n    return g(n)\nif __name__ == '__main__':\n    g = abs", ["assert f(-1) == 1"], "error", detail="NameError"),
-]  # fmt: skip
+    Case(
+        "a demo that must run",
+        "def f(n):\n    return g(n)\nif __name__ == '__main__':\n    g = abs",
+        ["assert f(-1) == 1"],
+        "error",
+        detail="NameError",
+    ),
+]
+
+ALIKE = [*ACCIDENTS, *VALUES, *OBJECTS]

@@ -64,7 +64,8 @@ def descendants(pid: int) -> set[int]:
             with contextlib.suppress(OSError):
                 fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
                 parents[int(entry.name)] = int(fields[1])
-    found, news = set(), {pid}
+    found: set[int] = set()
+    news = {pid}
     while news:
         news = {child for child, parent in parents.items() if parent in news} - found
         found |= news
@@ -101,3 +102,8 @@ def readiness(body: bytes) -> dict[str, Any]:
     """The decoded answer of /readyz."""
     answer: dict[str, Any] = json.loads(body)
     return answer
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a process is gone, or a zombie."""
+    return not is_alive(pid)

@@ -5,10 +5,9 @@ import sys
 
 import pytest
 
-from tests.sandbox.accidents import ACCIDENTS, EXCEPTIONS, OBJECTS, VALUES, Case
+from tests.sandbox.accidents import ALIKE, EXCEPTIONS
+from tests.sandbox.case import Case
 from tests.sandbox.conftest import Judge
-
-ALIKE = [*ACCIDENTS, *VALUES, *OBJECTS]
 
 
 def passes_in_plain_execution(case: Case) -> bool:

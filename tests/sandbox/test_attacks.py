@@ -1,10 +1,11 @@
-"""No program passes that does not solve the task, whatever it tries; and each attempt comes to the outcome it should."""
+"""No program passes that does not solve the task, whatever it tries; each attempt comes to the outcome it should."""
 
 from typing import Any
 
 import pytest
 
-from tests.sandbox.attacks import ATTACKS, TESTS, Attack
+from tests.sandbox.attack import TESTS, Attack
+from tests.sandbox.attacks import ATTACKS
 from tests.sandbox.conftest import Judge, make_item, post
 
 

@@ -51,7 +51,7 @@ def test_judging_again_gives_the_same_verdict(judge: Judge) -> None:
     "test",
     [
         "import sys\nassert not hasattr(sys, 'visited')\nsys.visited = True\nassert f(1) == 1",
-        "import random\nassert random.random() != 0.5 and random.random is not None\nrandom.random = None\nassert f(1) == 1",
+        "import random\nassert random.random is not None\nrandom.random = None\nassert f(1) == 1",
         "assert __builtins__['len']([1]) == 1\n__builtins__['len'] = None\nassert f(1) == 1",
     ],
 )

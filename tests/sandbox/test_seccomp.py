@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 
 import pytest
-
 from sandbox import seccomp, syscalls
 
 ALLOW, KILL = seccomp.ALLOW, seccomp.KILL_PROCESS

@@ -1,5 +1,6 @@
 """The service as a process: options, refusals, lost workers, a full queue, and what is left when it ends."""
 
+import functools
 import os
 import signal
 import threading
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.sandbox.conftest import get, make_item, post
-from tests.sandbox.running import command_of, is_alive, readiness, run, service, wait_until
+from tests.sandbox.running import command_of, is_alive, is_dead, readiness, run, service, wait_until
 
 SQUARE = "def f(n):\n    return n * n\n"
 SLEEP = "import time\ntime.sleep({})\n" + SQUARE
@@ -58,7 +59,7 @@ def test_item_whose_every_worker_is_lost_is_infra() -> None:
             assert wait_until(lambda: len(running.family()) >= 4)
             (pid,) = processes(running.family(), "judge")
             os.kill(pid, signal.SIGKILL)
-            assert wait_until(lambda pid=pid: not is_alive(pid))
+            assert wait_until(functools.partial(is_dead, pid))
         thread.join()
         verdict = answers[0][1]["verdicts"][0]
         assert (verdict["outcome"], verdict["passed"]) == ("infra", None)
@@ -101,7 +102,7 @@ def test_waiting_in_the_queue_costs_an_item_nothing() -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_when_it_ends(how: signal.Signals, tmp_path: Path) -> None:
-    with service("--workers", "2", "--scratch", str(tmp_path)) as running:
+    with service("--workers", "2", "--grace", "0.3", "--scratch", str(tmp_path)) as running:
         busy = [make_item("while True: pass", TEST, id=str(index), timeout_s=30.0) for index in range(4)]
         thread, answers = post_in_background(running.url, busy)
         assert wait_until(lambda: len(running.family()) >= 8)

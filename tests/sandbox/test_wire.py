@@ -2,11 +2,11 @@
 
 import array
 import collections
+import contextlib
 import datetime
 import decimal
 import fractions
 import json
-import math
 import socket
 import struct
 import time
@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from sandbox import kinds, wire
 
 
@@ -39,16 +38,16 @@ SCALARS = (
     st.none()
     | st.booleans()
     | st.integers()
-    | st.floats()
+    | st.floats(allow_nan=False)
     | st.text(st.characters(exclude_categories=()))
     | st.binary()
-    | st.complex_numbers()
+    | st.complex_numbers(allow_nan=False)
     | st.fractions()
     | st.decimals(allow_nan=False)
     | st.dates()
 )
 HASHABLE = st.recursive(SCALARS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=4), max_leaves=8)
-VALUES = st.recursive(
+VALUES: st.SearchStrategy[Any] = st.recursive(
     HASHABLE,
     lambda inner: (
         st.lists(inner) | st.dictionaries(HASHABLE, inner, max_size=4) | st.builds(collections.deque, st.lists(inner))
@@ -57,10 +56,12 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES)
 def test_data_comes_back_equal_and_of_the_same_types(value: Any) -> None:
-    assert repr(through(value)) == repr(value) or through(value) == value
+    back = through(value)
+    assert type(back) is type(value)
+    assert back == value
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_numbers_beyond_python_s_own_limit_of_digits() -> None:
 
 
 def test_too_large_values_are_not_sent() -> None:
-    for value in ([[]] * wire.MAX_TOKENS, 1 << (wire.MAX_INTEGER_BITS + 1)):
+    for value in ([None] * wire.MAX_TOKENS, 1 << (wire.MAX_INTEGER_BITS + 1)):
         with pytest.raises(wire.TooLarge):
             through(value)
 
@@ -202,10 +203,8 @@ def test_hostile_tokens_are_refused(tokens: list[Any]) -> None:
     )
 )
 def test_any_tokens_end_in_a_value_or_in_a_refusal(tokens: list[Any]) -> None:
-    try:
+    with contextlib.suppress(wire.WireError):
         wire.decode(tokens, no_resolve)
-    except wire.WireError:
-        pass
 
 
 def read_raw(data: bytes, limit: int = 1000) -> Any:
@@ -244,9 +243,6 @@ def test_time_grows_with_size_only() -> None:
     """A message of the largest size, in the worst shapes, is decoded in seconds: nothing is quadratic."""
     started = time.process_time()
     for tokens in (["L0"] * 500_000, [f"L{500_000}", *["L0"] * 500_000], ["i" + "f" * (wire.MAX_INTEGER_BITS // 4)]):
-        try:
+        with contextlib.suppress(wire.WireError):
             wire.decode(tokens, no_resolve)
-        except wire.WireError:
-            pass
     assert time.process_time() - started < 20
-    assert math.isfinite(started)

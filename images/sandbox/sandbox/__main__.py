@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import logging
+import math
 import os
 import socket
 import sys
@@ -21,7 +22,7 @@ from sandbox.service import Service, make_app
 from sandbox.syscalls import NUMBERS
 from sandbox.worker import Settings
 
-GRACE_SECONDS = 5
+SPARE_SECONDS = 5
 LEAST_CAPACITY = 256
 
 
@@ -35,6 +36,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--queue", type=int, default=4096, help="items that may wait (%(default)s)")
     parser.add_argument("--memory-mib", type=int, default=1024, help="address space of a program (%(default)s)")
     parser.add_argument("--scratch", default=tempfile.gettempdir(), help="where scratch folders go (%(default)s)")
+    parser.add_argument(
+        "--grace", type=float, default=5.0, help="seconds to finish requests when told to stop (%(default)s)"
+    )
     parser.add_argument("--without-landlock", action="store_true", help="judge without confining what files are read")
     parser.add_argument("--exit-with-parent", action="store_true", help="end when standard input ends")
     parser.add_argument("--self-test", action="store_true", help="try every layer, print the result, exit 0 or 1")
@@ -55,9 +59,10 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 class Server(uvicorn.Server):
     """uvicorn, announcing itself on one line and ending with its parent when asked to."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, *, exit_with_parent: bool) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, *, grace: float, exit_with_parent: bool) -> None:
         super().__init__(config)
         self._service = service
+        self._grace = grace
         self._exit_with_parent = exit_with_parent
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -72,7 +77,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running requests finish for a while, then tell those that wait to ask elsewhere."""
-        asyncio.get_running_loop().call_later(GRACE_SECONDS, setattr, self._service, "abandoned", True)
+        asyncio.get_running_loop().call_later(self._grace, setattr, self._service, "abandoned", True)
         await super().shutdown(sockets)
 
     def _read_parent(self) -> None:
@@ -115,10 +120,11 @@ def main(arguments: list[str]) -> int:
     listener = listen(options.host, options.port)
     if options.metrics_port:
         prometheus_client.start_http_server(options.metrics_port, options.host, service.metrics.registry)
+    patience = math.ceil(options.grace) + SPARE_SECONDS  # for what has been abandoned by then
     config = uvicorn.Config(
-        make_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=2 * GRACE_SECONDS
+        make_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=patience
     )
-    Server(config, service, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
+    Server(config, service, grace=options.grace, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
     return 0
 
 
