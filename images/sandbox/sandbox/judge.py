@@ -10,7 +10,7 @@ import socket
 import time
 from typing import Any
 
-from sandbox import verdict, warm, wire
+from sandbox import kernel, verdict, warm, wire
 from sandbox.jail import Jail
 from sandbox.supervise import Examiner, Run, ZygoteLink
 
@@ -77,7 +77,7 @@ class Judge:
 def main() -> None:
     """The process: settings are memory_bytes and use_landlock; two sockets, to the service and to the zygote."""
     settings, (service, control) = warm.arrive()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # the zygote sees this process end, and cleans up
     zygote_link = ZygoteLink(control)
     abi = zygote_link.hello()
     jail = Jail(scratch=None, use_landlock=settings["use_landlock"], receives_descriptors=True)

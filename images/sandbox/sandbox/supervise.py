@@ -175,7 +175,6 @@ class Examiner:
 
 def _become_examiner(jail: Jail, memory_bytes: int, control: socket.socket) -> NoReturn:
     try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         limits = Limits(LIFETIME_CPU_SECONDS, memory_bytes, 0, EXAMINER_FILES)
         jail.enter(limits, [control.detach()])
         examiner.serve(socket.socket(fileno=FIRST_CHANNEL))

@@ -6,12 +6,10 @@ Every module that they import is carried through every fork, at a price: hence `
 import gc
 import json
 import os
-import signal
 import socket
 import sys
 from typing import Any
 
-from sandbox import kernel
 from sandbox.jail import give_up_privileges
 
 PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -19,7 +17,6 @@ PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def arrive() -> tuple[dict[str, Any], list[socket.socket]]:
     """In the new process: its settings and its sockets, after giving up what it must not have."""
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)
     os.environ.clear()
     sys.path.remove(PACKAGE_ROOT)
     settings = json.loads(sys.argv[1])

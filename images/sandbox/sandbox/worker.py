@@ -72,9 +72,9 @@ class Worker:
 
     def stop(self) -> None:
         """End both processes, their children with them, and remove the scratch folder. May be called twice."""
-        self._connection.close()  # the judge sees it and ends; so, in turn, does the zygote
-        for process in self._processes:
-            process.terminate()
+        self._connection.close()
+        _, judge = self._processes
+        judge.terminate()  # the zygote sees it end, cleans up, and ends too
         for process in self._processes:
             try:
                 process.wait(STOP_SECONDS)
