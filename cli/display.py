@@ -43,16 +43,24 @@ class Events:
         return [json.loads(line) for line in lines if line.strip()]
 
 
+def make_console() -> Console:
+    """The console of a local run; colours are for words of ours, see `print_plain` for all others."""
+    return Console(highlight=False)
+
+
+def print_plain(console: Console, text: str) -> None:
+    """Print text as it is: no markup in it is meant, and no line is broken, so that it can be copied."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
 class Display(Protocol):
-    """Shows events; note() is a line of the runner's own."""
+    """Shows events while it is entered."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None: ...
 
     def show(self, event: Event) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 def make_display(console: Console, steps: Sequence[str]) -> Display:
@@ -74,15 +82,15 @@ class PlainDisplay:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         return None
 
-    def note(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+    def _line(self, text: str) -> None:
+        print_plain(self.console, text)
 
     def show(self, event: Event) -> None:
         step = event["step"]
         if "state" in event:
-            self.note(f"{step}: {self._state(event)}")
+            self._line(f"{step}: {self._state(event)}")
         elif "message" in event:
-            self.note(f"{step}: {event['message']}")
+            self._line(f"{step}: {event['message']}")
         else:
             self._progress(event)
 
@@ -101,7 +109,7 @@ class PlainDisplay:
             parts = [f"{event['task']} {event['done']}/{event['total']} {event['unit']}", event["note"]]
             if not finished and event["seconds_left"] is not None:
                 parts.append(f"{duration(event['seconds_left'])} left")
-            self.note(f"{event['step']}: {', '.join(part for part in parts if part)}")
+            self._line(f"{event['step']}: {', '.join(part for part in parts if part)}")
 
 
 class LiveDisplay:
@@ -119,16 +127,13 @@ class LiveDisplay:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.live.stop()
 
-    def note(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False)
-
     def show(self, event: Event) -> None:
         row = self.rows.setdefault(event["step"], {})
         if "state" in event:
             row.update(state=event["state"], ended=event["time"])
             row.setdefault("since", event["time"])
         elif "message" in event:
-            self.console.print(f"[dim]{escape(event['step'])}:[/] {escape(event['message'])}", highlight=False)
+            self.console.print(f"[dim]{event['step']}:[/] {escape(event['message'])}")
         else:
             row["progress"] = event
 

@@ -13,6 +13,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rich.console import Console
 
 from cli import revisions, summary
 from cli.cache import run_cache
-from cli.display import make_display
+from cli.display import make_console, make_display, print_plain
 from cli.parameters import merged, pipeline_parameters
 from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
 from cli.sandbox import running_sandbox
@@ -45,7 +46,8 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
     run_id continues that run, or names a new one. reuse lets train and evaluate come from the cache too. command is
     what repeats this run, for the advice at the end. UserError and InfraError before anything is started.
     """
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = make_console()
+    say = partial(print_plain, console)
     parameters = merged(given)
     warnings = [*check(parameters), *_unused(given, parameters)]
     parameters = revisions.resolve(parameters)
@@ -54,17 +56,17 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
     files.prepare()
     with signals_interrupt(), held(files):
         for line in (f"grpo-code run {files.run_id}", *(f"warning: {text}" for text in warnings)):
-            console.print(line)
+            say(line)
         start = time.monotonic()
         try:
             outcome = _run(parameters, given, files, reuse=reuse, console=console)
         except KeyboardInterrupt:
-            console.print(f"Stopped. What was finished is kept; go on with:\n  {again}")
+            say(f"Stopped. What was finished is kept; go on with:\n  {again}")
             return 130
         if outcome.exit_code:
-            return _tell_failure(files, outcome, again, console.print)
-        _tell_result(files, outcome, parameters, command, console.print)
-        console.print(f"Done in {duration(time.monotonic() - start)}.")
+            return _tell_failure(files, outcome, again, say)
+        _tell_result(files, outcome, parameters, command, say)
+        say(f"Done in {duration(time.monotonic() - start)}.")
         return 0
 
 
@@ -114,7 +116,7 @@ def _run(
 
     with (
         run_cache(files.shared_cache, files.own_cache, fresh=() if reuse else TRAINING) as cache,
-        _sandbox_variables(given, files, console.print) as sandbox,
+        _sandbox_variables(given, files, partial(print_plain, console)) as sandbox,
     ):
         job = Job(
             pipeline=make_pipeline(cache_training=True),

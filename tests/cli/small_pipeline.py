@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 from kfp import dsl
-from rich.console import Console
 
 from cli.cache import run_cache
-from cli.display import make_display
+from cli.display import make_console, make_display
 from cli.running import RunFiles, follow, held, signals_interrupt
 from cli.worker import Job
 from components.shared.errors import FAILURE_FILE
@@ -82,7 +81,7 @@ def main(root: str, run_id: str, text: str, what: str, *fresh: str) -> None:
             with run_cache(files.shared_cache, files.own_cache, fresh=fresh) as cache:
                 arguments = {"text": text, "what": what}
                 job = Job(small, arguments, files.folder, cache, files.log, environment)
-                outcome = follow(job, files, make_display(Console(highlight=False), ("first", "second")))
+                outcome = follow(job, files, make_display(make_console(), ("first", "second")))
         except KeyboardInterrupt:
             sys.exit(130)
     sys.exit(outcome.exit_code)

@@ -169,3 +169,4 @@ def test_on_a_terminal_the_steps_are_a_table(tmp_path):
     assert "✓" in shown.decode()
     assert "second" in last
     assert "only for the log" not in shown.decode()
+    assert "[/]" not in shown.decode()  # markup that nobody rendered
