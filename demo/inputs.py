@@ -23,7 +23,7 @@ def _word(rng: random.Random, length: int) -> str:
 
 def numbers(rng: random.Random, constants: Constants) -> list[Arguments]:
     """One number."""
-    return [(n,) for n in dict.fromkeys([*_near(constants), 0, 3, 4, -5, *(rng.randint(-9, 24) for _ in range(8))])]
+    return [(n,) for n in dict.fromkeys([*_near(constants), 0, 1, 3, 4, -5, *(rng.randint(-9, 24) for _ in range(8))])]
 
 
 def small_numbers(rng: random.Random, constants: Constants) -> list[Arguments]:
@@ -37,14 +37,14 @@ def number_pairs(rng: random.Random, constants: Constants) -> list[Arguments]:
 
 
 def number_lists(rng: random.Random, constants: Constants) -> list[Arguments]:
-    """One list of 4 to 9 numbers, some of them near the constants."""
+    """One list of 4 to 9 numbers, some of them near the constants; the last list lies around zero."""
     near = _near(constants)
     lists: list[Arguments] = []
     for _ in range(14):
         drawn = [rng.randint(-9, 24) for _ in range(rng.randint(4, 6))] + rng.sample(near, min(len(near), 3))
         rng.shuffle(drawn)
         lists.append((drawn,))
-    return lists
+    return [*lists, ([3, 0, 1, -1, 2],)]
 
 
 def single_sided_lists(rng: random.Random, constants: Constants) -> list[Arguments]:

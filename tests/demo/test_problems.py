@@ -123,7 +123,7 @@ def test_the_tests_expose_wrong_bodies() -> None:
             wrong += 1
             surviving += passes(code, row["test_list"])
     assert wrong > 1000
-    assert surviving / wrong < 0.03
+    assert surviving / wrong < 0.015  # those left give the same answers, such as pop for get
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
