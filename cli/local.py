@@ -49,14 +49,15 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
     console = make_console()
     say = partial(print_plain, console)
     parameters = merged(given)
-    warnings = [*check(parameters), *_unused(given, parameters)]
+    check(parameters)  # its warnings are told by the pipeline's own first step
     parameters = revisions.resolve(parameters)
     files = RunFiles(_local_root(), _checked_run_id(run_id))
     again = f"{command} --run-id {files.run_id}"
     files.prepare()
     with signals_interrupt(), held(files):
-        for line in (f"grpo-code run {files.run_id}", *(f"warning: {text}" for text in warnings)):
-            say(line)
+        say(f"grpo-code run {files.run_id}")
+        for warning in _unused(given, parameters):
+            say(f"warning: {warning}")
         start = time.monotonic()
         try:
             outcome = _run(parameters, given, files, reuse=reuse, console=console)

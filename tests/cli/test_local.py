@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from cli import local
+from cli.running import Outcome, RunFiles
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = "--max-candidate-samples 8 --max-eval-samples 4 --num-eval-examples 4 --eval-k 2 --max-completion-length 24"
 
@@ -105,8 +108,9 @@ def edit_first_row(file: Path) -> None:
 
 
 def test_prepare_is_reused_until_a_row_changes_and_ctrl_c_leaves_nothing_running(runner, problems):
-    code, first = runner.until_training("--run-id", "first")
+    code, first = runner.until_training("--run-id", "first", "--max-train-samples", "9")
     assert code == 130, first
+    assert "warning: max_train_samples works only with use_filter; without it max_candidate_samples (8)" in first
     assert "prepare: started" in first
     assert "Stopped. What was finished is kept; go on with:" in first
     assert first.rstrip().endswith("--run-id first")
@@ -157,6 +161,33 @@ def test_it_runs_with_no_terminal_and_a_closed_stdin(runner, problems):
     )
     assert result.returncode == 2, result.stdout + result.stderr
     assert "prepare failed" in result.stdout
+
+
+def told(tmp_path: Path, failure: dict | None, states: dict) -> tuple[int, str]:
+    """What is said of a run that failed with this failure file, and the exit code."""
+    files = RunFiles(tmp_path, "run")
+    files.prepare()
+    if failure:
+        files.failure.write_text(json.dumps(failure))
+    lines: list[str] = []
+    code = local._tell_failure(files, Outcome(1, states), "COMMAND --run-id run", lines.append)
+    return code, "\n".join(lines)
+
+
+def test_a_defect_is_called_ours_and_a_killed_step_has_a_likely_reason(tmp_path):
+    defect = {"step": "train", "kind": "defect", "message": "KeyError: 'x'", "exit_code": 1}
+    code, text = told(tmp_path / "defect", defect, {})
+    assert (code, text.splitlines()[:2]) == (
+        1,
+        ["train failed: KeyError: 'x'", "This is a defect of grpo-code; the log has the traceback."],
+    )
+    code, text = told(tmp_path / "killed", None, {"check": {"state": "done"}, "train": {"state": "failed"}})
+    assert code == 1
+    assert "train failed: it ended without saying why." in text
+    assert "lack of memory" in text
+    code, text = told(tmp_path / "kfp", None, {})
+    assert "the local runner failed" in text
+    assert text.endswith("COMMAND --run-id run")
 
 
 @pytest.mark.slow
