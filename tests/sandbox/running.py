@@ -53,7 +53,9 @@ def service(*options: str, environment: dict[str, str] | None = None) -> Iterato
 def run(*options: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """The service's command line, run to its end."""
     command = [sys.executable, "-m", "sandbox", *options]
-    return subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(
+        command, cwd=FOLDER, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
+    )
 
 
 def descendants(pid: int) -> set[int]:

@@ -188,6 +188,7 @@ def test_self_test_prints_what_readyz_says() -> None:
         (["--scratch", "/nowhere"], "--scratch is /nowhere"),
         (["--port", "x"], "--port"),
         (["--nonsense"], "--nonsense"),
+        (["--exit-with-parent"], "needs a pipe"),
         (["--host", "999.0.0.1", "--port", "0"], "cannot listen on 999.0.0.1"),
     ],
 )

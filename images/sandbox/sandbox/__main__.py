@@ -6,11 +6,13 @@ SIGTERM, SIGINT and, with --exit-with-parent, at the end of its standard input.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import math
 import os
 import socket
+import stat
 import sys
 import tempfile
 
@@ -51,9 +53,17 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         parser.error(f"--memory-mib is {options.memory_mib}: an interpreter needs at least 128.")
     if not os.access(options.scratch, os.W_OK | os.X_OK):
         parser.error(f"--scratch is {options.scratch}, which cannot be written to: name a folder that can.")
+    if options.exit_with_parent and not is_stream(sys.stdin.fileno()):
+        parser.error("--exit-with-parent needs a pipe as standard input: it ends when the pipe does.")
     if sys.platform != "linux" or kernel.MACHINE not in NUMBERS:
         parser.error("the sandbox runs on Linux, x86-64 or arm64, only: use a container elsewhere.")
     return options
+
+
+def is_stream(descriptor: int) -> bool:
+    """Whether a descriptor is a pipe, a socket or a terminal: something whose end can be waited for."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 class Server(uvicorn.Server):
@@ -124,7 +134,8 @@ def main(arguments: list[str]) -> int:
     config = uvicorn.Config(
         make_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=patience
     )
-    Server(config, service, grace=options.grace, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
+    with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises again once it has shut down
+        Server(config, service, grace=options.grace, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
     return 0
 
 

@@ -87,15 +87,17 @@ class Pool:
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:  # it was started
+                thread.join()
 
     def _run(self, slot: int) -> None:
         try:
             while not self._stopping.is_set():
-                if slot not in self._live:
-                    self._start_worker(slot)
+                up = slot in self._live or self._start_worker(slot)
+                try:
+                    job = self._jobs.get(timeout=None if up else RESTART_PAUSE_SECONDS)
+                except queue.Empty:
                     continue
-                job = self._jobs.get()
                 if job is not None:
                     self._finish(job, slot)
         finally:
@@ -105,12 +107,14 @@ class Pool:
 
     def _finish(self, job: Job, slot: int) -> None:
         item, future = job
-        try:
-            if future.set_running_or_notify_cancel():
+        if future.set_running_or_notify_cancel():
+            try:
                 future.set_result(self._judge(item, slot))
-        finally:
-            with self._lock:
-                self._unfinished -= 1
+            except Exception as error:  # a bug of ours: the request fails, this thread goes on
+                log.exception("worker %d failed", slot)
+                future.set_exception(error)
+        with self._lock:
+            self._unfinished -= 1
 
     def _judge(self, item: dict[str, Any], slot: int) -> Verdict:
         started = time.monotonic()
@@ -139,7 +143,6 @@ class Pool:
             worker = Worker(self.settings)
         except (WorkerLost, OSError) as error:
             log.error("worker %d could not be started: %s", slot, error)
-            self._stopping.wait(RESTART_PAUSE_SECONDS)
             return False
         self.landlock_abi = worker.landlock_abi
         self._live[slot] = worker

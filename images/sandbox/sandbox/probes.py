@@ -9,7 +9,7 @@ from typing import Any
 
 from sandbox.pool import Pool
 
-PROBE_TIMEOUT_SECONDS = 0.3
+PATIENT_SECONDS, LIMIT_SECONDS = 10.0, 0.3  # the second for probes that must run into their limit
 
 _ATTEMPT = """
 def attempt():
@@ -95,5 +95,5 @@ def _item(index: int, probe: Probe) -> dict[str, Any]:
         "entry_point": "attempt",
         "setup": "",
         "tests": [probe.test],
-        "timeout_s": PROBE_TIMEOUT_SECONDS,
+        "timeout_s": LIMIT_SECONDS if probe.expected == "timeout" else PATIENT_SECONDS,
     }
