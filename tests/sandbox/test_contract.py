@@ -135,3 +135,14 @@ def test_health_readiness_and_schema(sandbox_url: str) -> None:
     status, body = get(sandbox_url + "/openapi.json")
     assert status == 200
     assert "/v1/verdicts" in json.loads(body)["paths"]
+
+
+def test_memory_that_one_item_used_is_not_missing_from_the_next(judge: Judge) -> None:
+    """A short reply that makes the tests' process swell, then tests that need most of the memory there is."""
+    swelling = ["assert len(set(f(5_000_000))) == 5_000_000"]
+    hungry = ["assert len([f(0)] * 80_000_000) == 80_000_000"]
+    for _ in range(3):
+        assert judge("def f(n):\n    return range(n)", swelling, timeout_s=10.0)["outcome"] == "passed"
+        assert judge("def f(n):\n    return n", hungry, timeout_s=10.0)["outcome"] == "passed"
+    too_hungry = ["assert len([f(0)] * 200_000_000) == 200_000_000"]
+    assert judge("def f(n):\n    return n", too_hungry, timeout_s=10.0)["outcome"] == "memory"

@@ -7,6 +7,7 @@ leave as one record a test, each written the moment its test ends; a test withou
 import ast
 import builtins
 import json
+import resource
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from sandbox import standins, wire
 from sandbox.standins import Link, ProgramGone, ProgramStopped, TestFault
 
 MAX_DETAIL = 400
-MAX_CARRIED_BYTES = 1 << 20  # after larger replies, the memory of this process is no longer what the next one expects
+MAX_GROWTH_KIB = 64 << 10  # of this process: beyond it, the next item would find less memory than others do
 Report = Callable[[dict[str, Any]], None]
 Outcome = tuple[str, str]  # outcome, detail
 # What a test may consist of and use without leaving anything behind in the process that ran it.
@@ -177,7 +178,7 @@ def examine(item: dict[str, Any], connection: socket.socket, report: Report) -> 
         report: called with every record: {"jail": trouble}, {"loading": true}, {"index", "outcome", "detail"}.
 
     Returns:
-        Whether this process may serve another item.
+        Whether the tests can have left nothing behind in this process.
     """
 
     def finish(index: int, outcome: Outcome) -> None:
@@ -207,12 +208,13 @@ def examine(item: dict[str, Any], connection: socket.socket, report: Report) -> 
         finish(index, outcome)
         if outcome[0] != "passed":
             break
-    return not examination.leaves_traces and link.received_bytes < MAX_CARRIED_BYTES
+    return not examination.leaves_traces
 
 
 def serve(control: socket.socket) -> None:
     """Serve items until the judge hangs up: one byte that carries the connection to the program, then the item."""
     reader = wire.Reader(control, limit=wire.MAX_ITEM_BYTES)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     def report(record: dict[str, Any]) -> None:
         control.sendall(json.dumps(record).encode("ascii") + b"\n")
@@ -224,4 +226,5 @@ def serve(control: socket.socket) -> None:
         item = reader.read()
         with socket.socket(fileno=descriptors[0]) as connection:
             fresh = examine(item, connection, report)
+        fresh = fresh and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < memory + MAX_GROWTH_KIB
         report({"end": "fresh" if fresh else "spent"})

@@ -71,11 +71,6 @@ class Link:
             raise self._broken(str(problem)) from None
         raise raised
 
-    @property
-    def received_bytes(self) -> int:
-        """What the program has sent so far."""
-        return self._reader.received_bytes
-
     def last_value_text(self) -> str:
         """The last value the program gave, shortened for people."""
         if self.last_value is _NOTHING:

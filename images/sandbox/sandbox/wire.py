@@ -55,7 +55,6 @@ class Reader:
         self._connection = connection
         self._limit = limit
         self._pending = bytearray()
-        self.received_bytes = 0
 
     def read(self) -> Any:
         """The next message, decoded from JSON. Raises EOFError at the end of the stream, WireError, OSError."""
@@ -80,7 +79,6 @@ class Reader:
         if not data:
             raise EOFError
         self._pending += data
-        self.received_bytes += len(data)
 
 
 def encode(value: Any, tokens: list[Any], reference: Reference) -> None:
