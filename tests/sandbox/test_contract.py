@@ -1,6 +1,7 @@
 """The HTTP contract: shapes, order, refusals, and who is to blame for what."""
 
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -146,3 +147,11 @@ def test_memory_that_one_item_used_is_not_missing_from_the_next(judge: Judge) ->
         assert judge("def f(n):\n    return n", hungry, timeout_s=10.0)["outcome"] == "passed"
     too_hungry = ["assert len([f(0)] * 200_000_000) == 200_000_000"]
     assert judge("def f(n):\n    return n", too_hungry, timeout_s=10.0)["outcome"] == "memory"
+
+
+def test_size_must_be_announced_and_is_limited(sandbox_url: str) -> None:
+    host, _, port = sandbox_url.removeprefix("http://").partition(":")
+    for header, expected in (("Transfer-Encoding: chunked", 411), ("Content-Length: 99999999999", 413)):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(f"POST /v1/verdicts HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode())
+            assert connection.recv(64).split()[1] == str(expected).encode()

@@ -5,7 +5,7 @@ import contextlib
 import hmac
 import logging
 import platform
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -74,10 +74,18 @@ class Service:
             capacity=self.pool.capacity,
         )
 
-    def check_token(self, authorization: str | None) -> None:
-        """Refuse a request without the token, where one is set. Raises HTTPException 401."""
-        if self._token and not hmac.compare_digest((authorization or "").encode(), f"Bearer {self._token}".encode()):
-            raise fastapi.HTTPException(401, "The bearer token is missing or wrong.", {"WWW-Authenticate": "Bearer"})
+    def refusal(self, headers: Mapping[str, str]) -> JSONResponse | None:
+        """Why a request is refused before its body is read, if it is: the token, or the size it announces."""
+        expected = f"Bearer {self._token}".encode()
+        if self._token and not hmac.compare_digest(headers.get("authorization", "").encode(), expected):
+            detail = "The bearer token is missing or wrong."
+            return JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
+        length = headers.get("content-length", "")
+        if not length.isdigit():
+            return JSONResponse({"detail": "The request must say its length (Content-Length)."}, 411)
+        if int(length) > MAX_BODY_BYTES:
+            return JSONResponse({"detail": f"The request is larger than {MAX_BODY_BYTES} bytes."}, 413)
+        return None
 
     async def judge(self, request: models.VerdictsRequest, disconnected: Callable[[], Awaitable[bool]]) -> Any:
         """The verdicts of one request, in its order. Raises HTTPException 429 and 503."""
@@ -145,17 +153,10 @@ def make_app(service: Service) -> fastapi.FastAPI:
 
     @app.middleware("http")
     async def guard(request: fastapi.Request, proceed: Callable[[fastapi.Request], Awaitable[fastapi.Response]]) -> Any:
-        """Before a body is read: the token, and the size that the client announces."""
-        if request.url.path.startswith("/v1/"):
-            try:
-                service.check_token(request.headers.get("authorization"))
-            except fastapi.HTTPException as refusal:
-                return JSONResponse({"detail": refusal.detail}, refusal.status_code, refusal.headers)
-            length = request.headers.get("content-length", "")
-            if not length.isdigit():
-                return JSONResponse({"detail": "The request must say its length (Content-Length)."}, 411)
-            if int(length) > MAX_BODY_BYTES:
-                return JSONResponse({"detail": f"The request is larger than {MAX_BODY_BYTES} bytes."}, 413)
+        """Refuse before a body is read."""
+        refusal = service.refusal(request.headers) if request.url.path.startswith("/v1/") else None
+        if refusal is not None:
+            return refusal
         return await proceed(request)
 
     return app
