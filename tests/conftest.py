@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cli.sandbox import running_sandbox
 from components.shared.problem import Problem
 from tests.builders import make_problem
 
@@ -18,11 +17,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
-def demo_problems(count: int, split: str = "train") -> list[Problem]:
-    """The first problems of a split of the demo, in the form that prepare writes."""
-    lines = (ROOT / f"demo/problems/{split}.jsonl").read_text().splitlines()[:count]
+def problems_of(file: Path, count: int | None = None) -> list[Problem]:
+    """The first problems of a file in MBPP's format, in the form that prepare writes."""
     problems = []
-    for row in map(json.loads, lines):
+    for row in map(json.loads, file.read_text().splitlines()[:count]):
         signature = row["code"].split("\n")[0]
         problems.append(
             make_problem(
@@ -36,19 +34,16 @@ def demo_problems(count: int, split: str = "train") -> list[Problem]:
     return problems
 
 
+def demo_problems(count: int) -> list[Problem]:
+    """The demo's first training problems."""
+    return problems_of(ROOT / "demo/problems/train.jsonl", count)
+
+
 @pytest.fixture(scope="session")
-def sandbox_url() -> Iterator[str]:
+def sandbox_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a sandbox service that runs for the whole session."""
-    command = [sys.executable, "-m", "sandbox", "--port", "0", "--workers", "2", "--exit-with-parent"]
-    with subprocess.Popen(
-        command, cwd=ROOT / "images/sandbox", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as service:
-        assert service.stdout is not None
-        line = service.stdout.readline()
-        assert "listening on" in line, f"the sandbox did not start: {line!r}"
-        yield line.split()[-1]
-        service.terminate()
-        service.wait(20)
+    with running_sandbox(tmp_path_factory.mktemp("sandbox") / "log.txt", warn=print) as url:
+        yield url
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ what could not be judged comes back as `infra` with `passed` None, and is nobody
 """
 
 import concurrent.futures
+import json
 import os
 import socket
 import time
@@ -127,7 +128,9 @@ class SandboxClient:
             time.sleep(0.5)
 
     def _judge_chunk(self, items: list[Item], replicas: list[str], turn: int) -> list[Verdict]:
-        body = {"items": [{"id": str(index), **vars(item)} for index, item in enumerate(items)]}
+        # ASCII JSON: a program may hold half a surrogate pair, which has no UTF-8 and would take its neighbours along.
+        body = json.dumps({"items": [{"id": str(index), **vars(item)} for index, item in enumerate(items)]}).encode()
+        headers = {**self.headers, "Content-Type": "application/json"}
         # Twice the wall limit of every item one after the other: longer than that is a service that hangs.
         patience = 30.0 + 6.0 * sum(item.timeout_s for item in items)
         deadline = time.monotonic() + self.retry_seconds
@@ -136,7 +139,7 @@ class SandboxClient:
             url = replicas[(turn + attempt) % len(replicas)]
             attempt += 1
             try:
-                answer = self.http.request("POST", url + "/v1/verdicts", json=body, timeout=patience)
+                answer = self.http.request("POST", url + "/v1/verdicts", body=body, headers=headers, timeout=patience)
                 if answer.status == 200:
                     return _read_verdicts(answer.json(), len(items))
                 reason = f"HTTP {answer.status}: {answer.data[:300].decode(errors='replace')}"

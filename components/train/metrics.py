@@ -30,8 +30,9 @@ def step_metrics(
 ) -> dict[str, Any]:
     """The row of metrics.jsonl for one step; shares are fractions of the batch, None where nothing was measured.
 
-    reward is the mean over completions that got one; pass_rate the share of judged completions that pass, truncated
-    ones included, as the evaluation counts them.
+    reward is the mean over completions that got one, truncated ones at 0; pass_rate the share of judged programs that
+    pass, those cut from truncated completions included, as the evaluation counts them; usable the share that finished
+    and was judged.
     """
     rewards = [judged.reward for judged in batch if judged.reward is not None]
     passed = [judged.verdict.passed for judged in batch if judged.verdict.passed is not None]
@@ -49,6 +50,7 @@ def step_metrics(
         "learning_rate": number(logs.get("learning_rate")),
         "truncated": mean([judged.ended_by == "length" for judged in batch]),
         "ended_by": {how: sum(one.ended_by == how for one in batch) for how in ("eos", "stop", "length")},
+        "usable": mean([judged.ended_by != "length" and judged.verdict.passed is not None for judged in batch]),
         "infra": mean([judged.verdict.passed is None for judged in batch]),
         "outcomes": count_outcomes([judged.verdict for judged in batch]),
         "lengths": {
@@ -59,8 +61,8 @@ def step_metrics(
 
 
 def lost_step(metrics: Mapping[str, Any]) -> str | None:
-    """Why a step could teach nothing at all, with the parameter to change; None when some completion was rewarded."""
-    if metrics["reward"] is not None:
+    """Why a step could teach nothing, with the parameter to change; None when some completion was usable."""
+    if metrics["usable"] > 0:
         return None
     if metrics["truncated"] == 1.0:
         return "every completion was truncated: raise max_completion_length"

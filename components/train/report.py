@@ -7,6 +7,7 @@ from typing import Any
 from components.shared.charts import line_chart
 from components.shared.pages import percent, render
 from components.shared.progress import duration
+from components.train.metrics import lost_step
 from components.train.schedule import Schedule
 
 REFRESH_SECONDS = 15
@@ -42,7 +43,7 @@ def training_report(
         stats=stat_grid(metrics, schedule, given),
         charts=charts(metrics) if metrics else [],
         samples=[sample_card(sample) for sample in samples if last and sample["step"] == last["step"]][:SHOWN_SAMPLES],
-        lost_steps=sum(row["reward"] is None for row in metrics),
+        lost_steps=sum(lost_step(row) is not None for row in metrics),
     )
 
 

