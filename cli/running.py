@@ -81,9 +81,12 @@ def held(files: RunFiles) -> Iterator[None]:
 
 @contextlib.contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Make SIGTERM and a closed terminal end the run as Ctrl-C does; stopping itself is not interrupted."""
+    """Make SIGTERM and a closed terminal end the run as Ctrl-C does; from then on to the exit nothing interrupts."""
+    stopping = False
 
     def interrupt(number: int, frame: object) -> None:
+        nonlocal stopping
+        stopping = True
         for each in STOPPING:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
@@ -92,8 +95,9 @@ def signals_interrupt() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not stopping:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @dataclass(frozen=True)

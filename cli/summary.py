@@ -24,8 +24,8 @@ def result_lines(evaluation: dict[str, Any]) -> list[str]:
     buckets = ", ".join(f"{len(ids)} {name}" for name, ids in evaluation["buckets"].items())
     return [
         f"pass@1 on {problems} held-out problems, {samples} samples each",
-        f"  base        {base:6.1%}",
-        f"  tuned       {tuned:6.1%}",
+        f"  base        {100 * base:6.1f} %",
+        f"  tuned       {100 * tuned:6.1f} %",
         f"  difference  {points(difference['pass_at_1'])} points, 95 % interval {points(low)} to {points(high)}",
         f"              {verdict} (this size of evaluation can show {smallest * 100:.1f} points)",
         f"  problems    {buckets}",

@@ -37,7 +37,7 @@ def train_tokenizer(texts: Iterable[str], *, vocabulary_size: int, longest_text:
     learned = json.loads(learner.to_str())["model"]
     return Qwen2Tokenizer(
         vocab=learned["vocab"],
-        merges=[tuple(pair) for pair in learned["merges"]],
+        merges=[tuple(pair) for pair in learned["merges"]],  # type: ignore[misc]  # pairs, whatever its annotation says
         eos_token=END_OF_TEXT,
         unk_token=END_OF_TEXT,
         pad_token=PADDING,

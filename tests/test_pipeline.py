@@ -197,7 +197,8 @@ def branches(pipeline):
     group = next(task for name, task in root.items() if name.startswith("condition-branches"))
     tasks = pipeline.pipeline_spec.components[group.component_ref.name].dag.tasks
     parts = [pipeline.pipeline_spec.components[task.component_ref.name].dag.tasks for task in tasks.values()]
-    return [(task.trigger_policy.condition, part) for task, part in zip(tasks.values(), parts, strict=True)]
+    found = [(task.trigger_policy.condition, part) for task, part in zip(tasks.values(), parts, strict=True)]
+    return sorted(found, key=lambda branch: branch[0].startswith("!"))  # a protobuf map has no order
 
 
 def test_both_branches_train_and_only_one_filters():

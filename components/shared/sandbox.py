@@ -8,6 +8,7 @@ import concurrent.futures
 import json
 import os
 import socket
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,10 @@ import urllib3
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from components.shared.errors import InfraError, UserError
+from components.shared.progress import SECONDS_BETWEEN_LINES, duration, say
 
 ITEMS_PER_REQUEST = 16  # small enough that two replicas share a training batch of 32
+QUIET_SECONDS = 2.0  # a replica that restarts or a full queue is nothing to talk about
 RETRY_SECONDS = 120.0  # how long one request is tried again before its items are given up as infra
 URL_VARIABLE, TOKEN_VARIABLE = "GRPO_SANDBOX_URL", "GRPO_SANDBOX_TOKEN"
 
@@ -73,6 +76,7 @@ class SandboxClient:
         if not self.urls:
             raise UserError("sandbox_url is empty: write it like http://127.0.0.1:8080.")
         self.retry_seconds = retry_seconds
+        self.lock, self.next_line = threading.Lock(), 0.0
         token = os.environ.get(TOKEN_VARIABLE)
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.http = urllib3.PoolManager(maxsize=16, retries=False, headers=self.headers)
@@ -150,9 +154,20 @@ class SandboxClient:
                 reason, pause = describe(error), min(5.0, 0.2 * 2**attempt)
             if time.monotonic() + pause > deadline:
                 break
+            self._say_that_it_waits(url, reason, deadline)
             time.sleep(pause)
         detail = f"the sandbox gave no verdict in {attempt} tries, last at {url}: {reason}"
         return [Verdict(id=str(index), outcome="infra", passed=None, detail=detail) for index in range(len(items))]
+
+    def _say_that_it_waits(self, url: str, reason: str, deadline: float) -> None:
+        """A line every ten seconds at most, so that nobody watches a silent step."""
+        now = time.monotonic()
+        waited = now - (deadline - self.retry_seconds)
+        with self.lock:
+            if waited < QUIET_SECONDS or now < self.next_line:
+                return
+            self.next_line = now + SECONDS_BETWEEN_LINES
+        say("sandbox", f"no verdicts from {url} ({reason}); trying again for {duration(deadline - now)}")
 
 
 def _read_verdicts(answer: Any, expected: int) -> list[Verdict]:

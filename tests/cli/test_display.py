@@ -112,8 +112,8 @@ def test_the_result_in_words():
     text = "\n".join(summary.result_lines(evaluation(0.251, 0.402)))
     for words in (
         "100 held-out problems, 4 samples",
-        "38.3%",
-        "71.0%",
+        "38.3 %",
+        "71.0 %",
         "+32.7 points",
         "+25.1 to +40.2",
         "beyond noise",

@@ -199,13 +199,13 @@ def test_a_whole_run_its_reuse_and_its_filter(runner):
     assert re.search(r"\d+ improved, \d+ both, \d+ neither, \d+ regressed", output)
     assert f"{runner.store}/runs/whole/evaluate/report.html" in output
     evaluation = json.loads((runner.store / "runs/whole/evaluate/evaluation.json").read_text())
-    assert f"{evaluation['tuned']['pass_at_1']:.1%}" in output
+    assert f"{100 * evaluation['tuned']['pass_at_1']:.1f} %" in output
     start = time.monotonic()
     code, again = runner.finish("--reuse")
     assert code == 0
     assert again.count("reused, nothing it reads has changed") == 3
     assert "Nothing has changed since run whole: these are its results." in again
-    assert f"{evaluation['tuned']['pass_at_1']:.1%}" in again
+    assert f"{100 * evaluation['tuned']['pass_at_1']:.1f} %" in again
     assert time.monotonic() - start < 60
     filtered = runner.until_training("--use-filter")[1]
     assert "filter: started" in filtered

@@ -163,4 +163,5 @@ def test_the_unending_base_solves_problems_sometimes_and_never_stops(
     assert sum(passes(sandbox_url, held_out, groups, use_chat_template=False)) > 0.1 * 8 * len(held_out)
     ends = [completion.ended_by for group in groups for completion in group]
     assert ends.count("eos") / len(ends) < 0.05
-    assert ends.count("stop") / len(ends) > 0.5
+    assert ends.count("stop") / len(ends) > 0.3
+    assert ends.count("length") / len(ends) > 0.2

@@ -136,6 +136,17 @@ def test_what_cannot_be_judged_is_infra_and_never_wrong(serve: Callable[[Script]
     assert len(refusing.requests) == 1  # a request that is wrong stays wrong
 
 
+def test_waiting_for_a_sandbox_is_not_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("components.shared.sandbox.QUIET_SECONDS", 0.3)
+    SandboxClient("http://127.0.0.1:9", retry_seconds=2).judge([item("good")] * 2)
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith("sandbox: no verdicts from http://127.0.0.1:9 (")
+    assert "trying again for" in told[0]
+
+
 def test_an_address_that_is_none_is_refused() -> None:
     for url in ("", "localhost:8080", "ftp://x", " , "):
         with pytest.raises(UserError, match="sandbox_url"):
