@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 READY = VENV / "ready"  # holds the digest of what was installed; its absence means an interrupted set-up
 EVERYTHING = ROOT / "tests/requirements.txt"
+UV = "uv==0.13.9"
 IMAGES = ("prepare", "filter", "train", "evaluate", "sandbox")
 # torch's wheel names the CUDA packages it needs itself, and its CPU wheel needs none of them.
 FROM_TORCH = re.compile(r"^(nvidia-|cuda-|triton)")
@@ -46,10 +47,23 @@ def uv() -> str:
     if not program.exists():
         if VENV.exists():
             shutil.rmtree(VENV)
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-        quiet = ["-q", "--disable-pip-version-check"]
-        subprocess.run([VENV / "bin/python", "-m", "pip", "install", *quiet, "uv"], check=True)
+        made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
+        if made.returncode:
+            shutil.rmtree(VENV, ignore_errors=True)
+            fail(
+                f"{sys.executable} cannot make a virtual environment: install its venv module (python3-venv on Debian)."
+            )
+        pip = [str(VENV / "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", UV]
+        installed = subprocess.run(pip, capture_output=True, text=True)
+        if installed.returncode:
+            stop("uv could not be installed by pip", installed.stderr)
     return str(program)
+
+
+def stop(what: str, details: str) -> None:
+    """End with exit code 1: a service failed, which is nobody's mistake."""
+    print(f"{details.strip()}\n{what}; see the lines above, and try again: what is there is kept.", file=sys.stderr)
+    raise SystemExit(1)
 
 
 def torch_backends() -> list[list[str]]:
@@ -69,16 +83,12 @@ def install() -> None:
     READY.unlink(missing_ok=True)
     command = [program, "pip", "install", "-q", "--python", str(VENV / "bin/python"), "-r", str(EVERYTHING)]
     environment = {**os.environ, "UV_LINK_MODE": os.environ.get("UV_LINK_MODE", "hardlink")}
-    tried = []
     for backend in torch_backends():
         result = subprocess.run(command + backend, env=environment, capture_output=True, text=True)
         if result.returncode == 0:
             break
-        tried.append(result.stderr.strip())
     else:
-        print("\n".join(tried[-1:]), file=sys.stderr)
-        print("The packages could not be installed: see the lines above.", file=sys.stderr)
-        raise SystemExit(1)
+        stop("The packages could not be installed", result.stderr)
     READY.write_text(digest)
     size = subprocess.run(["du", "-sk", str(VENV)], capture_output=True, text=True).stdout.split()
     gigabytes = int(size[0]) / 1e6 if size else float("nan")

@@ -6,6 +6,7 @@ from typing import Any
 
 from components.shared.charts import line_chart
 from components.shared.pages import percent, render
+from components.shared.program import find_stop
 from components.shared.progress import duration
 from components.train.metrics import lost_step
 from components.train.schedule import Schedule
@@ -42,7 +43,11 @@ def training_report(
         headline=headline(metrics, finished=finished),
         stats=stat_grid(metrics, schedule, given),
         charts=charts(metrics) if metrics else [],
-        samples=[sample_card(sample) for sample in samples if last and sample["step"] == last["step"]][:SHOWN_SAMPLES],
+        samples=[
+            sample_card(sample, use_chat_template=given["use_chat_template"])
+            for sample in samples
+            if last and sample["step"] == last["step"]
+        ][:SHOWN_SAMPLES],
         lost_steps=sum(lost_step(row) is not None for row in metrics),
     )
 
@@ -169,12 +174,14 @@ def thin(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, floa
     return thinned
 
 
-def sample_card(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A completion for the template's code card."""
+def sample_card(sample: Mapping[str, Any], *, use_chat_template: bool) -> dict[str, Any]:
+    """A completion for the template's code card, as far as it belongs to the program."""
+    completion = sample["completion"]
+    code = completion if use_chat_template else completion[: find_stop(completion)]
     return {
         "label": f"{sample['outcome']}, reward {'none' if sample['reward'] is None else format(sample['reward'], 'g')}",
         "passed": None if sample["reward"] is None else sample["outcome"] == "passed",
-        "code": sample["completion"].strip("\n"),
+        "code": code.strip("\n"),
         "note": f"Does not hold: {sample['failing_test']}" if sample["failing_test"] else "",
         "task_id": sample["task_id"],
     }

@@ -1,0 +1,77 @@
+"""The training report at every stage of a run."""
+
+from typing import Any
+
+from components.train.report import running, thin, training_report
+from components.train.schedule import Schedule
+
+SCHEDULE = Schedule(
+    steps=10_000, epochs=2, problems=20_000, batch_size=8, micro_batch_size=8, prompts_per_step=4
+)  # fmt: skip
+GIVEN = {
+    "method": "lora", "model_name": "a/model", "lr": 5e-5, "beta": 0.04, "num_generations": 2, "reward": "tests",
+    "use_chat_template": False,
+}  # fmt: skip
+
+
+def row(step: int, **changes: Any) -> dict[str, Any]:
+    seconds = {"generate": 1.0, "reward": 0.1, "update": 0.5, "step": 1.6}
+    groups = {"all_fail": 1, "mixed": 2, "all_pass": 1, "unrewarded": 0}
+    plain = {"step": step, "epoch": step / 5000, "loss": 0.01, "reward": 0.5, "pass_rate": 0.5, "kl": 0.1}
+    return {**plain, "groups": groups, "seconds": seconds, "truncated": 0.0, "usable": 1.0, "infra": 0.0, **changes}
+
+
+def sample(step: int, completion: str) -> dict[str, Any]:
+    return {
+        "step": step, "task_id": "7", "completion": completion, "outcome": "failed", "reward": 0.0,
+        "failing_test": "assert f(1) == '<b>'",
+    }  # fmt: skip
+
+
+def page(
+    metrics: list[dict[str, Any]], samples: list[dict[str, Any]], *, finished: bool = False, **changes: Any
+) -> str:
+    return training_report(
+        metrics, samples, schedule=SCHEDULE, given={**GIVEN, **changes}, run="run-1", finished=finished
+    )
+
+
+def test_it_reloads_itself_until_the_run_is_finished() -> None:
+    assert 'http-equiv="refresh"' in page([row(1)], [])
+    assert 'http-equiv="refresh"' not in page([row(1)], [], finished=True)
+
+
+def test_there_is_a_page_before_the_first_step_and_without_any_reward() -> None:
+    assert "No completion has been rewarded yet." in page([], [])
+    assert "No completion has been rewarded yet." in page([row(1, reward=None, pass_rate=None, kl=None, loss=None)], [])
+
+
+def test_samples_are_cut_where_the_program_ends_and_cannot_write_into_the_page() -> None:
+    html = page([row(1), row(2)], [sample(1, "\n    return OLD"), sample(2, "\n    return NEW + '<i>'\nAFTER()")])
+    assert "NEW" in html
+    assert "OLD" not in html
+    assert "AFTER" not in html
+    assert "<i>" not in html
+    assert "&#39;&lt;b&gt;&#39;" in html
+    assert "AFTER" in page([row(2)], [sample(2, "\n    return NEW\nAFTER()")], use_chat_template=True)
+
+
+def test_a_long_run_has_a_small_page() -> None:
+    metrics = [row(step, reward=(step % 7) / 7) for step in range(1, 10_001)]
+    samples = [sample(step, "\n    return x" * 20) for step in range(1, 10_001) for _ in range(2)]
+    assert len(page(metrics, samples).encode()) < 500_000
+
+
+def test_steps_that_taught_nothing_are_told() -> None:
+    assert "2 steps taught nothing" in page([row(1, usable=0.0, truncated=1.0), row(2, usable=0.0, infra=1.0)], [])
+    assert "taught nothing" not in page([row(1)], [])
+
+
+def test_thinning_keeps_means_and_the_last_step() -> None:
+    points = [(float(step), 1.0 if step % 2 else None) for step in range(1, 1001)]
+    thinned = thin(points)
+    assert len(thinned) <= 300
+    assert thinned[-1][0] == 1000
+    assert {y for _, y in thinned} == {1.0}
+    assert thin(points[:10]) == points[:10]
+    assert running([(1, None), (2, 0.0)]) == [(1, None), (2, 0.0)]
