@@ -36,7 +36,9 @@ def export(
             copy = folder / file.name
             shutil.copyfile(file, copy)
             copy.chmod(0o644)  # safetensors are written 0600, and the next step may be another user
+    settings = generation.to_dict()
+    settings.pop("_from_model_config", None)  # else loading would derive the settings from the model's config anew
     if not use_chat_template:
-        generation.stop_strings = STOP_STRINGS
-    generation.save_pretrained(folder)
+        settings["stop_strings"] = STOP_STRINGS
+    GenerationConfig.from_dict(settings).save_pretrained(folder)
     (target / MODEL_JSON).write_text(json.dumps({"kind": kind, **facts}, indent=2) + "\n")

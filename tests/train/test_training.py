@@ -112,6 +112,7 @@ def test_completions_that_are_all_truncated_are_counted_and_named(
 def test_full_fine_tuning_hands_on_a_whole_model(train: Train) -> None:
     _, model = train(method="full", lr=3e-4)
     tuned = AutoModelForCausalLM.from_pretrained(model / "model", dtype=torch.float32)
+    assert "\np" in tuned.generation_config.stop_strings
     base = AutoModelForCausalLM.from_pretrained(DEMO_MODEL, dtype=torch.float32)
     assert any(not torch.equal(a, b) for a, b in zip(tuned.parameters(), base.parameters(), strict=True))
     assert json.loads((model / "model.json").read_text())["kind"] == "model"
