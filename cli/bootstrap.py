@@ -4,6 +4,8 @@ Runs under any Python >= 3.11 with nothing installed: only the standard library 
 `python3 cli/bootstrap.py` installs; `python3 cli/bootstrap.py --lock` rewrites the pins.
 """
 
+from __future__ import annotations  # so that an older Python comes as far as being told that it is too old
+
 import hashlib
 import os
 import platform
