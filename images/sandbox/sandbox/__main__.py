@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import logging
 import math
 import os
 import socket
@@ -19,8 +18,8 @@ import tempfile
 import prometheus_client
 import uvicorn
 
-from sandbox import kernel
-from sandbox.service import Service, make_app
+from sandbox import kernel, layers, logs
+from sandbox.service import Configuration, Service, make_app
 from sandbox.syscalls import NUMBERS
 from sandbox.worker import Settings
 
@@ -41,23 +40,46 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--grace", type=float, default=5.0, help="seconds to finish requests when told to stop (%(default)s)"
     )
+    parser.add_argument(
+        "--runtime", choices=layers.RUNTIMES, default="runc", help="says which layers are required (%(default)s)"
+    )
+    parser.add_argument(
+        "--optional-layer",
+        action="append",
+        default=[],
+        metavar="NAME",
+        choices=layers.MAY_BE_OPTIONAL,
+        help="judge though this layer of the self-test does not hold; may be repeated",
+    )
     parser.add_argument("--without-landlock", action="store_true", help="judge without confining what files are read")
+    parser.add_argument(
+        "--canary-seconds", type=float, default=30.0, help="between two checks of each worker (%(default)s)"
+    )
+    parser.add_argument("--log-format", choices=logs.FORMATS, default="text", help="(%(default)s)")
+    parser.add_argument("--log-programs", action="store_true", help="log programs and tests with their verdicts")
     parser.add_argument("--exit-with-parent", action="store_true", help="end when standard input ends")
     parser.add_argument("--self-test", action="store_true", help="try every layer, print the result, exit 0 or 1")
     options = parser.parse_args(arguments)
+    check_options(parser, options)
+    return options
+
+
+def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Exit with code 2 and a sentence for what cannot be."""
     if options.workers < 1:
         parser.error(f"--workers is {options.workers}: at least one is needed.")
     if options.queue < LEAST_CAPACITY:
         parser.error(f"--queue is {options.queue}: at least {LEAST_CAPACITY}, the size of one request, is needed.")
     if options.memory_mib < 128:
         parser.error(f"--memory-mib is {options.memory_mib}: an interpreter needs at least 128.")
+    if not options.canary_seconds > 0:
+        parser.error(f"--canary-seconds is {options.canary_seconds:g}: it must be above 0.")
     if not os.access(options.scratch, os.W_OK | os.X_OK):
         parser.error(f"--scratch is {options.scratch}, which cannot be written to: name a folder that can.")
     if options.exit_with_parent and not is_stream(sys.stdin.fileno()):
         parser.error("--exit-with-parent needs a pipe as standard input: it ends when the pipe does.")
     if sys.platform != "linux" or kernel.MACHINE not in NUMBERS:
         parser.error("the sandbox runs on Linux, x86-64 or arm64, only: use a container elsewhere.")
-    return options
 
 
 def is_stream(descriptor: int) -> bool:
@@ -117,23 +139,43 @@ def self_test(service: Service) -> int:
     return 0 if readiness.ready else 1
 
 
+def configure(options: argparse.Namespace) -> Configuration:
+    """The service's configuration, from the options and the environment."""
+    optional = frozenset(options.optional_layer)
+    return Configuration(
+        settings=Settings(options.memory_mib << 20, not options.without_landlock, options.scratch),
+        workers=options.workers,
+        capacity=options.queue,
+        token=os.environ.get("SANDBOX_TOKEN") or None,
+        runtime=options.runtime,
+        optional_layers=optional | layers.LANDLOCK_LAYERS if options.without_landlock else optional,
+        canary_seconds=options.canary_seconds,
+        log_programs=options.log_programs,
+    )
+
+
+def serve_metrics(service: Service, host: str, port: int) -> None:
+    """Answer /metrics on a port of its own; exits with code 2 and a sentence when it is taken."""
+    try:
+        prometheus_client.start_http_server(port, host, service.metrics.registry)
+    except OSError as error:
+        print(f"sandbox: cannot serve metrics on {host} port {port}: {error.strerror or error}.", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
 def main(arguments: list[str]) -> int:
     """Run the service until it is told to stop."""
     options = parse_arguments(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.configure(options.log_format)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # its memory holds tests and the token
-    settings = Settings(options.memory_mib << 20, not options.without_landlock, options.scratch)
-    token = os.environ.get("SANDBOX_TOKEN") or None
-    service = Service(settings, workers=options.workers, capacity=options.queue, token=token)
+    service = Service(configure(options))
     if options.self_test:
         return self_test(service)
     listener = listen(options.host, options.port)
     if options.metrics_port:
-        prometheus_client.start_http_server(options.metrics_port, options.host, service.metrics.registry)
+        serve_metrics(service, options.host, options.metrics_port)
     patience = math.ceil(options.grace) + SPARE_SECONDS  # for what has been abandoned by then
-    config = uvicorn.Config(
-        make_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=patience
-    )
+    config = uvicorn.Config(make_app(service), log_config=None, access_log=False, timeout_graceful_shutdown=patience)
     with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises again once it has shut down
         Server(config, service, grace=options.grace, exit_with_parent=options.exit_with_parent).run(sockets=[listener])
     return 0

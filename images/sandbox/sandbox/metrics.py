@@ -1,5 +1,7 @@
-"""What an operator can watch: verdicts by outcome, their CPU and wall time, the queue, the workers."""
+"""What an operator can watch: verdicts by outcome, times, the queue, workers and their canaries, leftovers."""
 
+import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -7,30 +9,88 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 if TYPE_CHECKING:
     from sandbox.pool import Pool
 
-_SECONDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0)
+_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+REAPING_SECONDS = 0.1  # a child that has just ended is a zombie until its parent looks
 
 
 class Metrics:
-    """The service's metrics, in a registry of their own."""
+    """The service's metrics, in a registry of their own. Observes a pool (see pool.Observer)."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.verdicts = Counter("sandbox_verdicts", "Verdicts given", ["outcome"], registry=self.registry)
+        self.requests = Counter("sandbox_requests", "Requests for verdicts", ["status"], registry=self.registry)
         self.refused = Counter("sandbox_requests_refused", "Requests refused by a full queue", registry=self.registry)
-        self.workers_replaced = Counter("sandbox_workers_replaced", "Workers lost and replaced", registry=self.registry)
-        self.cpu = Histogram("sandbox_cpu_seconds", "CPU time of programs", buckets=_SECONDS, registry=self.registry)
-        self.wall = Histogram("sandbox_wall_seconds", "Wall time of items", buckets=_SECONDS, registry=self.registry)
+        self.replaced = Counter(
+            "sandbox_workers_replaced", "Workers lost or damaged, and replaced", registry=self.registry
+        )
+        self.canaries = Counter("sandbox_canaries", "Runs of the canaries", ["result"], registry=self.registry)
+        self.shared = Counter(
+            "sandbox_items_shared", "Items answered with the verdict of the same item in flight", registry=self.registry
+        )
+        self.cpu = self._histogram("sandbox_cpu_seconds", "CPU time of programs")
+        self.wall = self._histogram("sandbox_wall_seconds", "Wall time of judging one item")
+        self.latency = self._histogram("sandbox_item_seconds", "From queueing an item to its verdict")
+        self.answering = self._histogram("sandbox_request_seconds", "From a request to its answer")
+        for result in ("sound", "damaged"):
+            self.canaries.labels(result)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(name, text, buckets=_SECONDS, registry=self.registry)
 
     def watch(self, pool: "Pool") -> None:
         """Read the pool's state at every scrape."""
         for name, text, read in (
             ("sandbox_items_unfinished", "Items that wait or are being judged", lambda: pool.unfinished),
+            ("sandbox_queue_depth", "Different items that wait for a worker", lambda: pool.waiting),
             ("sandbox_workers_live", "Workers that are up", lambda: pool.live_workers),
+            ("sandbox_zombies", "Ended processes that nobody reaps", lambda: zombies([os.getpid(), *pool.pids()])),
         ):
             Gauge(name, text, registry=self.registry).set_function(read)
 
-    def count(self, verdict: dict[str, Any]) -> None:
-        """Take one verdict in."""
-        self.verdicts.labels(verdict["outcome"]).inc()
+    def worker_replaced(self) -> None:
+        """A worker was ended because it was lost or damaged."""
+        self.replaced.inc()
+
+    def canary_run(self, *, sound: bool) -> None:
+        """A worker's canaries have been judged."""
+        self.canaries.labels("sound" if sound else "damaged").inc()
+
+    def item_shared(self) -> None:
+        """An item is not judged, because the same is in flight."""
+        self.shared.inc()
+
+    def item_judged(self, verdict: dict[str, Any], seconds: float) -> None:
+        """A worker gave a verdict, so many seconds after the item was queued."""
         self.cpu.observe(verdict["cpu_ms"] / 1000)
         self.wall.observe(verdict["wall_ms"] / 1000)
+        self.latency.observe(seconds)
+
+    def answered(self, status: int, verdicts: list[dict[str, Any]], seconds: float) -> None:
+        """A request has its answer."""
+        self.requests.labels(str(status)).inc()
+        self.answering.observe(seconds)
+        for verdict in verdicts:
+            self.verdicts.labels(verdict["outcome"]).inc()
+
+
+def zombies(parents: list[int]) -> int:
+    """How many children of these processes have ended, are not reaped, and stay so."""
+    found = _zombies(parents)
+    if found:
+        time.sleep(REAPING_SECONDS)
+        found &= _zombies(parents)
+    return len(found)
+
+
+def _zombies(parents: list[int]) -> set[int]:
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stat:
+                state, parent = stat.read().rpartition(b")")[2].split()[:2]
+        except OSError:
+            continue  # gone meanwhile
+        if state == b"Z" and int(parent) in parents:
+            found.add(int(name))
+    return found

@@ -4,9 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 
+from sandbox.layers import State
+
 MAX_ITEMS = 256
 MAX_TESTS = 1000
 MAX_TIMEOUT_SECONDS = 60.0
+MAX_SOURCE = 256 * 1024  # characters of setup, and of each test; a program that is longer gets the verdict `rejected`
+MAX_NAME = 200
+MAX_CLIENT = 100
 
 Outcome = Literal["passed", "failed", "error", "timeout", "memory", "syntax", "rejected", "infra"]
 
@@ -19,6 +24,7 @@ def _any_text(value: Any) -> str:
 
 # A model writes anything, halves of surrogate pairs too, which pydantic's own `str` refuses with the whole request.
 AnyText = Annotated[str, PlainValidator(_any_text), WithJsonSchema({"type": "string"})]
+Source = Annotated[str, Field(max_length=MAX_SOURCE)]
 
 
 class Item(BaseModel):
@@ -26,11 +32,13 @@ class Item(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: str = Field(max_length=200, description="Names the item in the response; unique in the request.")
+    id: str = Field(max_length=MAX_NAME, description="Names the item in the response; unique in the request.")
     program: AnyText = Field(description="The candidate's whole source.")
-    entry_point: str = Field(max_length=200, description="The global name of the program that the tests use.")
-    setup: str = Field(default="", description="Python run by the judge before the tests: the imports they need.")
-    tests: list[str] = Field(min_length=1, max_length=MAX_TESTS, description="Python blocks, each judged as one test.")
+    entry_point: str = Field(max_length=MAX_NAME, description="The global name of the program that the tests use.")
+    setup: Source = Field(default="", description="Python run by the judge before the tests: the imports they need.")
+    tests: list[Source] = Field(
+        min_length=1, max_length=MAX_TESTS, description="Python blocks, each judged as one test."
+    )
     timeout_s: float = Field(
         gt=0, le=MAX_TIMEOUT_SECONDS, description="CPU seconds for the whole item, loading included; 3x as wall time."
     )
@@ -86,6 +94,21 @@ class VerdictsResponse(BaseModel):
     verdicts: list[Verdict]
 
 
+class Refusal(BaseModel):
+    """Why a request was refused."""
+
+    detail: str
+
+
+class LayerState(BaseModel):
+    """What the self-test found of one layer of containment."""
+
+    state: State
+    required: bool = Field(description="Whether nothing is judged unless it holds.")
+    kept_by: str
+    detail: str = Field(description="What leaked, or why it is absent.")
+
+
 class Readiness(BaseModel):
     """Whether the service judges, and what its self-test found."""
 
@@ -94,8 +117,10 @@ class Readiness(BaseModel):
     version: str = Field(description="Digest of the judging code and the interpreter: verdicts may change with it.")
     python: str
     landlock_abi: int = Field(description="0: the kernel has none.")
-    layers: dict[str, str] = Field(description="Layer of the jail: holds, absent (allowed by a flag) or what leaked.")
+    runtime: str = Field(description="Whose table says which layers are required.")
+    layers: dict[str, LayerState]
     workers: int
     live_workers: int
     unfinished: int = Field(description="Items that wait or are being judged.")
+    waiting: int = Field(description="Different items that no worker has begun with.")
     capacity: int

@@ -2,18 +2,23 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import hmac
 import logging
 import platform
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import fastapi
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from sandbox import landlock, models, pool, probes
+from sandbox import landlock, layers, logs, models, pool, probes
+from sandbox.fairness import Verdict
 from sandbox.metrics import Metrics
 from sandbox.version import package_version
 from sandbox.worker import Settings
@@ -24,39 +29,93 @@ MAX_BODY_BYTES = 64 << 20
 SECONDS_PER_ITEM_GUESS = 0.05  # for Retry-After: mixed batches, some of which time out
 LONGEST_RETRY_AFTER = 30
 LOOK_UP_SECONDS = 0.5  # how often a waiting request looks whether it is still wanted
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": models.Refusal, "description": "The body is no JSON text."},
+    401: {"model": models.Refusal, "description": "The bearer token is missing or wrong."},
+    411: {"model": models.Refusal, "description": "The request does not say its length."},
+    413: {"model": models.Refusal, "description": "The request is too large."},
+    422: {"model": models.Refusal, "description": "The request is none; the sentence names the limit or the field."},
+    429: {"model": models.Refusal, "description": "The queue is full. Retry-After says in how many seconds to ask."},
+    503: {"model": models.Refusal, "description": "Nothing is judged, or the service is stopping."},
+}
+ClientId = Annotated[
+    str,
+    fastapi.Header(
+        max_length=models.MAX_CLIENT,
+        pattern="^[!-~]*$",
+        description="Clients share the workers fairly; one is an address and, where several share it, this name.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What an operator decides.
+
+    Attributes:
+        settings: of every worker.
+        workers: programs judged at a time.
+        capacity: items that may be unfinished.
+        token: what requests must bear, None for nothing.
+        runtime: one of layers.RUNTIMES; says which layers are required.
+        optional_layers: layers that are not required, whatever the runtime.
+        canary_seconds: between two checks of a worker that nothing has happened to.
+        log_programs: whether programs and their tests are logged.
+    """
+
+    settings: Settings
+    workers: int
+    capacity: int
+    token: str | None
+    runtime: str
+    optional_layers: frozenset[str]
+    canary_seconds: float
+    log_programs: bool
 
 
 class Service:
     """The pool, what its self-test found, and the handlers that HTTP calls."""
 
-    def __init__(self, settings: Settings, *, workers: int, capacity: int, token: str | None) -> None:
-        """capacity: items that may wait. token: what requests must bear, None for nothing."""
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
         self.metrics = Metrics()
+        settings = configuration.settings
+        if landlock.abi() == 0:
+            settings = dataclasses.replace(settings, use_landlock=False)
         self.pool = pool.Pool(
-            settings, workers=workers, capacity=capacity, on_replaced=self.metrics.workers_replaced.inc
+            settings,
+            workers=configuration.workers,
+            capacity=configuration.capacity,
+            canary_seconds=configuration.canary_seconds,
+            observer=self.metrics,
         )
         self.metrics.watch(self.pool)
-        self.layers: dict[str, str] = {}
+        self.required = layers.required_layers(configuration.runtime, configuration.optional_layers)
+        self.findings: dict[str, layers.Finding] = {}
         self.reason: str | None = "the self-test has not run yet"
         self.abandoned = False  # set while stopping, when requests have been waited for long enough
-        self._token = token
 
     def start(self) -> None:
         """Start the workers and run the self-test; afterwards `reason` says what stands against judging."""
-        if self.pool.settings.use_landlock and landlock.abi() == 0:
-            self.reason = "this kernel offers no Landlock; --without-landlock does without it"
-            log.error("not ready: %s", self.reason)
-            return
-        if not self.pool.settings.use_landlock:
-            log.warning(
-                "running without Landlock: programs can read the files of this user; never do this on a cluster"
+        without = not self.pool.settings.use_landlock
+        if without and self.required & layers.LANDLOCK_LAYERS:
+            self.findings = dict.fromkeys(layers.LANDLOCK_LAYERS, layers.Finding("absent", "Landlock is not in use"))
+            self.reason = (
+                "files could be read, because this kernel offers no Landlock; "
+                "--runtime gvisor or bare allows that, and so does --without-landlock"
             )
+            logs.event(logging.ERROR, "not ready", {"reason": self.reason})
+            return
+        if without:
+            log.warning("running without Landlock: programs can read this user's files; bear that on your own machine")
         self.pool.start()
-        self.layers = probes.run_probes(self.pool)
-        leaks = {layer: state for layer, state in self.layers.items() if state.startswith("leaks")}
-        self.reason = "; ".join(f"{layer} {state}" for layer, state in leaks.items()) or None
-        for layer, state in self.layers.items():
-            log.log(logging.ERROR if layer in leaks else logging.INFO, "self-test: %s: %s", layer, state)
+        self.findings = probes.run_probes(self.pool)
+        self.reason = layers.objection(self.findings, self.required)
+        for name, finding in self.findings.items():
+            level = logging.INFO if finding.state == "holds" else logging.WARNING
+            if name in self.required and finding.state != "holds":
+                level = logging.ERROR
+            logs.event(level, "self-test", {"layer": name, **vars(finding)})
 
     def readiness(self) -> models.Readiness:
         """What /readyz answers."""
@@ -67,17 +126,25 @@ class Service:
             version=package_version(),
             python=platform.python_version(),
             landlock_abi=landlock.abi(),
-            layers=self.layers,
+            runtime=self.configuration.runtime,
+            layers={
+                name: models.LayerState(
+                    required=name in self.required, kept_by=layers.BY_NAME[name].kept_by, **vars(finding)
+                )
+                for name, finding in self.findings.items()
+            },
             workers=self.pool.workers,
             live_workers=self.pool.live_workers,
             unfinished=self.pool.unfinished,
+            waiting=self.pool.waiting,
             capacity=self.pool.capacity,
         )
 
     def refusal(self, headers: Mapping[str, str]) -> JSONResponse | None:
         """Why a request is refused before its body is read, if it is: the token, or the size it announces."""
-        expected = f"Bearer {self._token}".encode()
-        if self._token and not hmac.compare_digest(headers.get("authorization", "").encode(), expected):
+        token = self.configuration.token
+        expected = f"Bearer {token}".encode()
+        if token and not hmac.compare_digest(headers.get("authorization", "").encode(), expected):
             detail = "The bearer token is missing or wrong."
             return JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
         length = headers.get("content-length", "")
@@ -87,27 +154,42 @@ class Service:
             return JSONResponse({"detail": f"The request is larger than {MAX_BODY_BYTES} bytes."}, 413)
         return None
 
-    async def judge(self, request: models.VerdictsRequest, disconnected: Callable[[], Awaitable[bool]]) -> Any:
-        """The verdicts of one request, in its order. Raises HTTPException 429 and 503."""
-        readiness = self.readiness()
-        if self.reason is not None:
-            raise fastapi.HTTPException(503, f"The sandbox judges nothing: {readiness.reason}.", {"Retry-After": "5"})
+    async def judge(
+        self, client: str, request: models.VerdictsRequest, disconnected: Callable[[], Awaitable[bool]]
+    ) -> Any:
+        """The verdicts of one client's request, in its order. Raises HTTPException 429 and 503."""
+        started = time.monotonic()
+        status, verdicts = 200, list[Verdict]()
+        about: dict[str, Any] = {"client": client, "items": len(request.items)}
         try:
-            futures = self.pool.submit([item.model_dump() for item in request.items])
-        except pool.Full:
+            verdicts = await self._await_all(self._submit(client, request), disconnected)
+            about["outcomes"] = Counter(verdict["outcome"] for verdict in verdicts)
+            return {"verdicts": verdicts}
+        except fastapi.HTTPException as refusal:
+            status, about["reason"] = refusal.status_code, refusal.detail
+            raise
+        finally:
+            about |= {"status": status, "seconds": round(time.monotonic() - started, 4)}
+            self.metrics.answered(status, verdicts, about["seconds"])
+            logs.event(logging.INFO if status == 200 else logging.WARNING, "verdicts", about)
+            if self.configuration.log_programs:
+                for item, verdict in zip(request.items, verdicts, strict=False):  # none when refused
+                    logs.event(logging.INFO, "verdict", {"client": client, **item.model_dump(), "verdict": verdict})
+
+    def _submit(self, client: str, request: models.VerdictsRequest) -> "list[Future[Verdict]]":
+        if self.reason is not None:
+            raise fastapi.HTTPException(503, f"The sandbox judges nothing: {self.reason}.", {"Retry-After": "5"})
+        try:
+            return self.pool.submit(client, [item.model_dump() for item in request.items])
+        except pool.Full as full:
             self.metrics.refused.inc()
             seconds = self.pool.unfinished * SECONDS_PER_ITEM_GUESS / self.pool.workers
             headers = {"Retry-After": str(max(1, min(LONGEST_RETRY_AFTER, round(seconds))))}
-            message = f"The queue is full ({self.pool.unfinished} of {self.pool.capacity} items); try again later."
-            raise fastapi.HTTPException(429, message, headers) from None
-        verdicts = await self._await_all(futures, disconnected)
-        for verdict in verdicts:
-            self.metrics.count(verdict)
-        return {"verdicts": verdicts}
+            raise fastapi.HTTPException(429, f"{full}; try again later.", headers) from None
 
     async def _await_all(
-        self, futures: "list[Future[pool.Verdict]]", disconnected: Callable[[], Awaitable[bool]]
-    ) -> list[pool.Verdict]:
+        self, futures: "list[Future[Verdict]]", disconnected: Callable[[], Awaitable[bool]]
+    ) -> list[Verdict]:
         """Wait for all verdicts; when nobody waits for them any more, take back what has not begun."""
         waiting = asyncio.gather(*map(asyncio.wrap_future, futures))
         while not (await asyncio.wait([waiting], timeout=LOOK_UP_SECONDS))[0]:
@@ -134,10 +216,11 @@ def make_app(service: Service) -> fastapi.FastAPI:
     async def explain(_: fastapi.Request, error: RequestValidationError) -> JSONResponse:
         return JSONResponse({"detail": one_sentence(error)}, 422)
 
-    @app.post("/v1/verdicts", response_model=models.VerdictsResponse)
-    async def verdicts(body: models.VerdictsRequest, request: fastapi.Request) -> Any:
+    @app.post("/v1/verdicts", response_model=models.VerdictsResponse, responses=REFUSALS)
+    async def verdicts(body: models.VerdictsRequest, request: fastapi.Request, x_client_id: ClientId = "") -> Any:
         """Judge a batch of programs. Every item gets a verdict; a full queue refuses the whole request with 429."""
-        return await service.judge(body, request.is_disconnected)
+        address = request.client.host if request.client else ""
+        return await service.judge(f"{address} {x_client_id}".strip(), body, request.is_disconnected)
 
     @app.get("/healthz", response_class=PlainTextResponse)
     async def healthz() -> str:
