@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from components.shared.errors import InfraError
 from components.shared.problem import Problem
-from components.shared.sandbox import Item, SandboxClient, Verdict
+from components.shared.sandbox import Item, SandboxClient, SandboxUnavailable, Verdict
 
 REFERENCE_FACTOR = 20.0  # a program may use this many times the reference's CPU time, as EvalPlus scales its limits
 SHORTEST_TIMEOUT_S = 0.5
@@ -33,14 +33,17 @@ class Grader:
     def grade(self, pairs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
         """One verdict a (problem, program), in order; InfraError when too many could not be judged.
 
+        SandboxUnavailable, which is an InfraError, when no replica answered anything.
+
         A verdict depends on its item alone, so a program that several completions of a problem share is judged once.
         """
         different = {(problem.task_id, program): (problem, program) for problem, program in pairs}
+        answered = self.client.answered
         judged = dict(
             zip(different, self.client.judge([self._item(*pair) for pair in different.values()]), strict=True)
         )
         verdicts = [judged[problem.task_id, program] for problem, program in pairs]
-        self._count(verdicts)
+        self._count(verdicts, SandboxUnavailable if self.client.answered == answered else InfraError)
         return verdicts
 
     def _item(self, problem: Problem, program: str) -> Item:
@@ -52,14 +55,14 @@ class Grader:
             timeout_s=timeout_of(problem, self.test_timeout_s),
         )
 
-    def _count(self, verdicts: Sequence[Verdict]) -> None:
+    def _count(self, verdicts: Sequence[Verdict], failure: type[InfraError]) -> None:
         lost = [verdict for verdict in verdicts if verdict.passed is None]
         self.judged += len(verdicts)
         self.lost += len(lost)
         everything_lost = bool(verdicts) and len(lost) == len(verdicts)
         enough = self.judged >= JUDGED_BEFORE_LIMIT or everything_lost
         if enough and self.lost > self.infra_limit * self.judged:
-            raise InfraError(
+            raise failure(
                 f"{self.lost} of {self.judged} programs could not be judged, more than infra_limit "
                 f"{self.infra_limit:g} allows; the last reason: {lost[-1].detail if lost else 'see the log'}."
             )

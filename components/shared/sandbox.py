@@ -5,24 +5,35 @@ what could not be judged comes back as `infra` with `passed` None, and is nobody
 """
 
 import concurrent.futures
+import itertools
 import json
 import os
+import re
 import socket
 import threading
 import time
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import urllib3
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from components.shared.errors import InfraError, UserError
+from components.shared.errors import InfraError
 from components.shared.progress import SECONDS_BETWEEN_LINES, duration, say
+from components.shared.replicas import Replicas
 
 ITEMS_PER_REQUEST = 16  # small enough that two replicas share a training batch of 32
 QUIET_SECONDS = 2.0  # a replica that restarts or a full queue is nothing to talk about
 RETRY_SECONDS = 120.0  # how long one request is tried again before its items are given up as infra
+CONNECT_SECONDS = 5.0
+WRONG_REQUEST = (400, 401, 403, 404, 411, 413, 422)  # statuses that trying again cannot better
+# A machine that has vanished sends nothing: asked after 10 s of silence, it is given up 15 s later.
+KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+]
 URL_VARIABLE, TOKEN_VARIABLE = "GRPO_SANDBOX_URL", "GRPO_SANDBOX_TOKEN"
 
 
@@ -65,99 +76,98 @@ class Verdict(BaseModel):
         return next((test.index for test in self.tests if test.outcome not in ("passed", "not_run")), None)
 
 
+class SandboxUnavailable(InfraError):
+    """No replica of the sandbox could be had, for as long as the client was told to try."""
+
+
 class SandboxClient:
     """Judges batches at the service's replicas: every address behind one name, or a comma list of URLs."""
 
     def __init__(self, url: str, *, retry_seconds: float = RETRY_SECONDS) -> None:
-        self.urls = [part.strip().rstrip("/") for part in url.split(",") if part.strip()]
-        for part in self.urls:
-            if urlsplit(part).scheme not in ("http", "https") or not urlsplit(part).hostname:
-                raise UserError(f"sandbox_url {part!r} is no address: write it like http://127.0.0.1:8080.")
-        if not self.urls:
-            raise UserError("sandbox_url is empty: write it like http://127.0.0.1:8080.")
+        """retry_seconds: the deadline by which a request that was refused or lost is tried again, at any replica."""
+        self.replicas = Replicas(url)
         self.retry_seconds = retry_seconds
+        self.answered = 0  # requests that a replica dealt with, if only by calling them wrong
         self.lock, self.next_line = threading.Lock(), 0.0
+        name = re.sub("[^!-~]", "_", f"{socket.gethostname()}:{os.getpid()}")[:100]
+        self.headers = {"Content-Type": "application/json", "X-Client-Id": name}
         token = os.environ.get(TOKEN_VARIABLE)
-        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.http = urllib3.PoolManager(maxsize=16, retries=False, headers=self.headers)
+        if token:
+            self.headers["Authorization"] = f"Bearer {token}"
+        options = [*urllib3.connection.HTTPConnection.default_socket_options, *KEEP_ALIVE]
+        self.http = urllib3.PoolManager(maxsize=16, retries=False, headers=self.headers, socket_options=options)
 
     @classmethod
     def from_setting(cls, sandbox_url: str) -> "SandboxClient":
         """The client for parameter sandbox_url, unless the local runner has started a sandbox of its own."""
         return cls(os.environ.get(URL_VARIABLE) or sandbox_url)
 
-    def replicas(self) -> list[str]:
-        """One URL per address that the names resolve to; plain addresses stay as they are."""
-        found = []
-        for url in self.urls:
-            parts = urlsplit(url)
-            try:
-                rows = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
-            except OSError:
-                found.append(url)  # the request will fail with the reason, and be retried
-                continue
-            ipv4 = {str(row[4][0]) for row in rows if row[0] == socket.AF_INET}
-            hosts = sorted(ipv4 or {str(row[4][0]) for row in rows})
-            if len(hosts) == 1 or parts.scheme == "https":
-                found.append(url)
-                continue
-            port = f":{parts.port}" if parts.port else ""
-            found += [f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}" for host in hosts]
-        return found
-
     def judge(self, items: list[Item]) -> list[Verdict]:
         """Verdicts in the order of the items; waits for a full queue, and marks as `infra` what stays unanswered."""
         if not items:
             return []
-        replicas = self.replicas()
         chunks = [items[start : start + ITEMS_PER_REQUEST] for start in range(0, len(items), ITEMS_PER_REQUEST)]
-        with concurrent.futures.ThreadPoolExecutor(max_workers=min(16, len(chunks), 4 * len(replicas))) as pool:
-            answers = pool.map(lambda job: self._judge_chunk(job[1], replicas, job[0]), enumerate(chunks))
+        most = min(16, len(chunks), 4 * len(self.replicas.all()))
+        with concurrent.futures.ThreadPoolExecutor(max_workers=most) as pool:
+            answers = pool.map(self._judge_chunk, chunks, range(len(chunks)))
             return [verdict for answer in answers for verdict in answer]
 
     def version(self) -> str:
-        """The judge's version, part of every cache key that depends on verdicts; InfraError when it is not ready."""
+        """The judge's version, part of every cache key that depends on verdicts; SandboxUnavailable if not ready."""
         deadline = time.monotonic() + self.retry_seconds
         while True:
-            reason = ""
+            url, wait = self.replicas.choose(0)
+            time.sleep(min(wait, max(0.0, deadline - time.monotonic())))
             try:
-                answer = self.http.request("GET", self.urls[0] + "/readyz", timeout=10.0)
+                answer = self.http.request("GET", url + "/readyz", timeout=10.0)
                 if answer.status == 200:
+                    self.replicas.answered(url)
                     return str(answer.json().get("version", ""))
                 reason = f"HTTP {answer.status}: {answer.data[:300].decode(errors='replace')}"
             except (urllib3.exceptions.HTTPError, ValueError) as error:
                 reason = describe(error)
-            if time.monotonic() > deadline:
-                raise InfraError(f"The sandbox at {self.urls[0]} is not ready ({reason}).")
-            time.sleep(0.5)
+            self.replicas.lost(url)
+            if time.monotonic() >= deadline:
+                raise SandboxUnavailable(f"The sandbox at {url} is not ready ({reason}).")
 
-    def _judge_chunk(self, items: list[Item], replicas: list[str], turn: int) -> list[Verdict]:
+    def _judge_chunk(self, items: list[Item], turn: int) -> list[Verdict]:
         # ASCII JSON: a program may hold half a surrogate pair, which has no UTF-8 and would take its neighbours along.
         body = json.dumps({"items": [{"id": str(index), **vars(item)} for index, item in enumerate(items)]}).encode()
-        headers = {**self.headers, "Content-Type": "application/json"}
         # Twice the wall limit of every item one after the other: longer than that is a service that hangs.
-        patience = 30.0 + 6.0 * sum(item.timeout_s for item in items)
+        patience = urllib3.Timeout(connect=CONNECT_SECONDS, read=30.0 + 6.0 * sum(item.timeout_s for item in items))
         deadline = time.monotonic() + self.retry_seconds
-        attempt, reason, pause = 0, "", 0.0
-        while True:
-            url = replicas[(turn + attempt) % len(replicas)]
-            attempt += 1
+        for attempt in itertools.count(1):
+            url, _ = self.replicas.choose(turn + attempt - 1)
             try:
-                answer = self.http.request("POST", url + "/v1/verdicts", body=body, headers=headers, timeout=patience)
+                answer = self.http.request("POST", url + "/v1/verdicts", body=body, timeout=patience)
                 if answer.status == 200:
-                    return _read_verdicts(answer.json(), len(items))
+                    verdicts = _read_verdicts(answer.json(), len(items))
+                    self._note_answer(url)
+                    return verdicts
                 reason = f"HTTP {answer.status}: {answer.data[:300].decode(errors='replace')}"
-                if answer.status in (400, 401, 403, 404, 413, 422):
+                if answer.status in WRONG_REQUEST:
+                    self._note_answer(url)
                     break
-                pause = float(answer.headers.get("Retry-After") or 1.0) if answer.status in (429, 503) else 1.0
+                if answer.status in (429, 503):
+                    self.replicas.busy(url, _seconds(answer.headers.get("Retry-After")))
+                else:
+                    self.replicas.lost(url)
             except (urllib3.exceptions.HTTPError, ValueError, ValidationError) as error:
-                reason, pause = describe(error), min(5.0, 0.2 * 2**attempt)
-            if time.monotonic() + pause > deadline:
+                reason = describe(error)
+                self.replicas.lost(url)
+            _, wait = self.replicas.choose(turn + attempt)
+            if time.monotonic() + wait > deadline:
                 break
-            self._say_that_it_waits(url, reason, deadline)
-            time.sleep(pause)
+            if wait:
+                self._say_that_it_waits(url, reason, deadline)
+                time.sleep(wait)
         detail = f"the sandbox gave no verdict in {attempt} tries, last at {url}: {reason}"
         return [Verdict(id=str(index), outcome="infra", passed=None, detail=detail) for index in range(len(items))]
+
+    def _note_answer(self, url: str) -> None:
+        self.replicas.answered(url)
+        with self.lock:
+            self.answered += 1
 
     def _say_that_it_waits(self, url: str, reason: str, deadline: float) -> None:
         """A line every ten seconds at most, so that nobody watches a silent step."""
@@ -181,6 +191,14 @@ def _read_verdicts(answer: Any, expected: int) -> list[Verdict]:
         if verdict.passed is not (verdict.outcome == "passed") and verdict.passed is not None:
             raise ValueError(f"verdict {verdict.id} contradicts itself: {verdict.outcome}, passed {verdict.passed}")
     return verdicts
+
+
+def _seconds(retry_after: str | None) -> float:
+    """A Retry-After header; one second where there is none (or a date, which the sandbox never sends)."""
+    try:
+        return float(retry_after or 1.0)
+    except ValueError:
+        return 1.0
 
 
 def describe(error: Exception) -> str:

@@ -116,7 +116,8 @@ def run_probes(pool: Pool) -> dict[str, Finding]:
         verdict = future.result()
         if verdict["outcome"] not in probe.expected:
             came_to = f"{probe.action!r} came to {verdict['outcome']}: {verdict['detail']}"
-            findings[probe.layer] = Finding("leaks", came_to)
+            others = findings[probe.layer].detail if findings[probe.layer].state == "leaks" else ""
+            findings[probe.layer] = Finding("leaks", f"{others}; {came_to}" if others else came_to)
         elif findings[probe.layer].state == "absent":
             findings[probe.layer] = Finding("holds")
     return findings
