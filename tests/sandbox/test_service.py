@@ -80,7 +80,7 @@ def test_program_killed_from_outside_is_judged_again() -> None:
 
 def test_full_queue_refuses_the_whole_request() -> None:
     with service("--workers", "1", "--queue", "256") as running:
-        slow = [make_item(SLEEP.format(0.1), TEST, id=str(index)) for index in range(30)]
+        slow = [make_item(SLEEP.format(0.1), TEST, id=str(index), timeout_s=2 + index) for index in range(30)]
         thread, answers = post_in_background(running.url, slow)
         assert wait_until(lambda: readiness(get(running.url + "/readyz")[1])["unfinished"] >= 20)
         many = [make_item(SQUARE, TEST, id=str(index)) for index in range(250)]
@@ -94,7 +94,7 @@ def test_full_queue_refuses_the_whole_request() -> None:
 
 def test_waiting_in_the_queue_costs_an_item_nothing() -> None:
     with service("--workers", "1") as running:
-        items = [make_item(SLEEP.format(0.2), TEST, id=str(index), timeout_s=0.3) for index in range(10)]
+        items = [make_item(f"{SLEEP.format(0.2)}# {index}", TEST, id=str(index), timeout_s=0.3) for index in range(10)]
         status, answer, _ = post(running.url, {"items": items})
         assert status == 200
         assert [verdict["outcome"] for verdict in answer["verdicts"]] == ["passed"] * 10
@@ -103,7 +103,7 @@ def test_waiting_in_the_queue_costs_an_item_nothing() -> None:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_when_it_ends(how: signal.Signals, tmp_path: Path) -> None:
     with service("--workers", "2", "--grace", "0.3", "--scratch", str(tmp_path)) as running:
-        busy = [make_item("while True: pass", TEST, id=str(index), timeout_s=30.0) for index in range(4)]
+        busy = [make_item("while True: pass", TEST, id=str(index), timeout_s=30.0 + index) for index in range(4)]
         thread, answers = post_in_background(running.url, busy)
         assert wait_until(lambda: len(running.family()) >= 8)
         family = running.family()
@@ -154,13 +154,18 @@ def test_metrics_have_a_port_of_their_own(unused_port: int) -> None:
         assert status == 200
         assert b'sandbox_verdicts_total{outcome="passed"} 1.0' in body
         assert b"sandbox_workers_live 1.0" in body
+        assert b"sandbox_queue_depth 0.0" in body
+        assert b"sandbox_zombies 0.0" in body
+        assert b'sandbox_requests_total{status="200"} 1.0' in body
+        assert b"sandbox_request_seconds_count 1.0" in body
 
 
 def test_without_landlock_it_judges_writes_nothing_and_says_so() -> None:
     with service("--workers", "1", "--without-landlock") as running:
         layers = readiness(get(running.url + "/readyz")[1])["layers"]
-        assert layers.pop("reading") == "absent"
-        assert set(layers.values()) == {"holds"}
+        for name in ("reading", "tests: reading"):
+            assert (layers[name]["state"], layers.pop(name)["required"]) == ("absent", False)
+        assert {layer["state"] for layer in layers.values()} == {"holds"}
         items = [
             make_item(SQUARE, TEST, id="right"),
             make_item("def f(n):\n    return 0", TEST, id="wrong"),
@@ -188,6 +193,9 @@ def test_self_test_prints_what_readyz_says() -> None:
         (["--scratch", "/nowhere"], "--scratch is /nowhere"),
         (["--port", "x"], "--port"),
         (["--nonsense"], "--nonsense"),
+        (["--canary-seconds", "0"], "--canary-seconds is 0"),
+        (["--runtime", "docker"], "--runtime"),
+        (["--optional-layer", "verdicts"], "--optional-layer"),
         (["--exit-with-parent"], "needs a pipe"),
         (["--host", "999.0.0.1", "--port", "0"], "cannot listen on 999.0.0.1"),
     ],
