@@ -35,19 +35,22 @@ class Judge:
         """Answer items until the service closes its end."""
         reader = wire.Reader(self._service, limit=wire.MAX_ITEM_BYTES)
         while True:
+            if self._examiner is None:  # forked where no item is in reach, so that none is to be found in it
+                self._examiner = Examiner(self._jail, self._memory_bytes)
             try:
                 item = reader.read()
             except EOFError:
                 return
-            self._service.sendall(wire.frame(self.judge(item), limit=wire.MAX_ITEM_BYTES))
+            self._service.sendall(wire.frame(self.judge(self._examiner, item), limit=wire.MAX_ITEM_BYTES))
+            del item
 
-    def judge(self, item: dict[str, Any]) -> dict[str, Any]:
+    def judge(self, examiner: Examiner, item: dict[str, Any]) -> dict[str, Any]:
         """The verdict on one item of the request (see models.Item)."""
         started = time.monotonic()
         refusal = verdict.refuse(item["program"])
         if refusal:
             return verdict.make(item, [{"outcome": "rejected", "detail": refusal}], 0.0, started)
-        run, ending = self._examine(item)
+        run, ending = self._examine(examiner, item)
         verdict.complete(
             run.tests,
             expected=len(item["tests"]),
@@ -60,14 +63,12 @@ class Judge:
         )
         return verdict.make(item, run.tests, ending.cpu_seconds, started)
 
-    def _examine(self, item: dict[str, Any]) -> tuple[Run, verdict.Ending]:
-        if self._examiner is None:
-            self._examiner = Examiner(self._jail, self._memory_bytes)
+    def _examine(self, examiner: Examiner, item: dict[str, Any]) -> tuple[Run, verdict.Ending]:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             program_pid = self._zygote.spawn(theirs, item["timeout_s"])
             theirs.close()
-            run = self._examiner.run(item, ours, program_pid, self._service)
+            run = examiner.run(item, ours, program_pid, self._service)
         if run.spent:
             self._examiner = None
         gone = bool(run.tests) and run.tests[-1]["outcome"] == "gone"

@@ -20,6 +20,7 @@ from sandbox import wire
 # Not "__main__": a demo behind `if __name__ == "__main__"` is no part of the solution, and often asks for input.
 MODULE_NAME = "program"
 MAX_HANDLES = 100_000
+IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: set for types written in C, never for a `class` statement's
 MAX_TEXT = 300  # characters of an exception's message that are worth sending
 
 
@@ -31,7 +32,11 @@ class Handles:
         self._numbers: dict[int, int] = {}
 
     def describe(self, value: Any) -> list[Any]:
-        """The token that stands for `value` at the examiner's end: its number, whether callable, its type's name."""
+        """The token that stands for `value` at the examiner's end.
+
+        Its number; "c" when it can be called, else "o"; "t" when it is true as all of its type are, else "?"; the
+        name of its type.
+        """
         number = self._numbers.get(id(value))
         if number is None:
             number = len(self._objects)
@@ -39,11 +44,17 @@ class Handles:
                 raise wire.TooLarge(f"more than {MAX_HANDLES} objects that are not plain data")
             self._objects.append(value)
             self._numbers[id(value)] = number
-        return [f"h{number} {'c' if callable(value) else 'o'} {type(value).__name__}"]
+        kind = type(value)
+        return [f"h{number} {'c' if callable(value) else 'o'}{'t' if is_always_true(kind) else '?'} {kind.__name__}"]
 
     def get(self, number: str) -> Any:
         """The object behind a number."""
         return self._objects[int(number)]
+
+
+def is_always_true(kind: type) -> bool:
+    """Whether every object of a type is true, by C code that no program can change: re.Match, functions, generators."""
+    return bool(kind.__flags__ & IMMUTABLE_TYPE) and not (hasattr(kind, "__bool__") or hasattr(kind, "__len__"))
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -85,9 +96,11 @@ class Program:
         return ["ok", None]
 
     def resolve(self, letter: str, text: str) -> Any:
-        """What a reference from the examiner means: "n" a global name of the program, "h" a handle's number."""
+        """What a reference from the examiner means: "n" a global name of the program, "h" a handle, "@" a built-in."""
         if letter == "h":
             return self.handles.get(text)
+        if letter == "@":
+            return getattr(builtins, text)
         if letter != "n":
             raise wire.WireError(f"unknown token {letter!r}")
         try:

@@ -2,7 +2,8 @@
 
 A stand-in is a name of the program, or an object of its that cannot travel as data (a handle). Using one sends a
 request into the jail, and what comes back is plain data or another handle. Whatever would let the program decide the
-outcome is not passed on: stand-ins are equal to themselves alone, hash by identity, and have no truth value.
+outcome is not passed on: stand-ins are equal to themselves alone, hash by identity, and have no truth value but the
+one that is the same for all of their type.
 """
 
 import builtins
@@ -66,10 +67,15 @@ class Link:
                 self.last_value = wire.decode(reply[1:], self._resolve)
                 return self.last_value
             _, base, name, message = reply
-            raised = _exception(str(base), str(name), str(message))
+            raised = _exception(str(base), str(name), str(message), may_stop=operation == "next")
         except (wire.WireError, ValueError, IndexError, RecursionError) as problem:
             raise self._broken(str(problem)) from None
         raise raised
+
+    def forget(self) -> None:
+        """Drop everything of the program, so that nothing of it is left in this process when it has been judged."""
+        self._handles.clear()
+        self.last_value = _NOTHING
 
     def last_value_text(self) -> str:
         """The last value the program gave, shortened for people."""
@@ -114,26 +120,28 @@ class Link:
         return [value._reference] if isinstance(value, StandIn) else None
 
     def _resolve(self, letter: str, text: str) -> Any:
-        """The handle for a token "h<number> <c or o> <type name>"; the same number is always the same object."""
+        """The handle for a token of program.Handles.describe; the same number is always the same object."""
         number, _, rest = text.partition(" ")
-        callable_flag, _, type_name = rest.partition(" ")
+        flags, _, type_name = rest.partition(" ")
         if letter != "h" or not (number.isascii() and number.isdigit() and len(number) < 9):
             raise wire.WireError("unknown token")
         if number not in self._handles:
-            kind = CallableHandle if callable_flag == "c" else Handle
-            self._handles[number] = kind(self, f"h{number}", type_name[:60])
+            kind = CallableHandle if flags[:1] == "c" else Handle
+            self._handles[number] = kind(self, f"h{number}", type_name[:60], is_true=flags[1:] == "t")
         return self._handles[number]
 
 
 class StandIn:
     """What tests use in place of something that lives in the jail."""
 
-    __slots__ = ("_label", "_link", "_reference")
+    __slots__ = ("_is_true", "_label", "_link", "_reference")
 
-    def __init__(self, link: Link, reference: str, label: str) -> None:
+    def __init__(self, link: Link, reference: str, label: str, *, is_true: bool) -> None:
+        """is_true: whether all of its type are true. A program that lies about it gains what returning True gains."""
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "_reference", reference)
         object.__setattr__(self, "_label", label)
+        object.__setattr__(self, "_is_true", is_true)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__") and name != "__name__":
@@ -186,6 +194,8 @@ class StandIn:
         return f"<{self._label} in the sandbox>"
 
     def __bool__(self) -> bool:
+        if self._is_true:
+            return True
         raise TypeError(f"the truth of {self!r} is not the program's to decide")
 
     def __instancecheck__(self, value: Any) -> bool:
@@ -215,13 +225,19 @@ class Handle(StandIn):
 
 def name_stand_in(link: Link, name: str) -> CallableHandle:
     """The stand-in for a global name of the program; it is looked up at each use."""
-    return CallableHandle(link, f"n{name}", name)
+    return CallableHandle(link, f"n{name}", name, is_true=False)
 
 
-def _exception(base: str, name: str, message: str) -> BaseException:
-    """The exception to raise in the test for one that the program raised: of its nearest built-in base."""
+def _exception(base: str, name: str, message: str, *, may_stop: bool) -> BaseException:
+    """The exception to raise in the test for one that the program raised: of its nearest built-in base.
+
+    A StopIteration would end a loop of the test's own, `all(map(check, ...))` for one, as if all had been checked.
+    Only the end of an iterator may do that (`may_stop`); else it becomes a RuntimeError, as in a generator (PEP 479).
+    """
     if base == "TooLarge":
         return mark(ProgramStopped(f"it returned {message}"))
+    if base == "StopIteration" and not may_stop:
+        return mark(RuntimeError("the program raised StopIteration"))
     kind = getattr(builtins, base, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         kind = Exception

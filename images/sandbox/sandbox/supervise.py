@@ -26,6 +26,7 @@ LIFETIME_CPU_SECONDS = 300.0  # of an examiner
 TICK_SECONDS = 0.02
 EXAMINER_FILES = 16
 MAX_RECORD_BYTES = 1 << 20
+EXAMINED = ("passed", "failed", "error", "memory", "syntax", "infra", "gone")  # what an examiner may say of a test
 
 
 class ZygoteLink:
@@ -70,15 +71,23 @@ class Run:
     spent: bool = False  # the examiner has been ended and serves no further item
 
     def take(self, record: dict[str, Any]) -> None:
-        """One record of the examiner. Raises KeyError for what is none."""
+        """One record of the examiner. Raises KeyError for what is none.
+
+        Whoever runs the tests writes the records: a hostile test can forge those of its own item, and no more. That
+        its examiner is spent has been said before anything of the item ran, and is not taken back.
+        """
         if "loading" in record:
+            self.spent = self.spent or record["loading"] != "fresh"
             self.program_loading = True
         elif "jail" in record:
-            self.trouble = record["jail"]
+            self.trouble = str(record["jail"])
         elif "end" in record:
-            self.ended, self.spent = True, record["end"] != "fresh"
+            self.ended, self.spent = True, self.spent or record["end"] != "fresh"
         elif record["index"] == len(self.tests):
-            self.tests.append(record)
+            outcome = record["outcome"]
+            if outcome not in EXAMINED:
+                raise KeyError(outcome)
+            self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": str(record["detail"])})
 
 
 class Watch:

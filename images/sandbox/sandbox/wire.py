@@ -134,7 +134,7 @@ def _scalar(value: Any) -> Any:
         return "a" + bytearray.decode(value, "latin-1")
     if kind in (type, type(len)):
         name = type.__getattribute__(value, "__name__") if kind is type else value.__name__
-        if isinstance(name, str) and getattr(builtins, name, None) is value:
+        if name in kinds.HARMLESS_BUILTINS and getattr(builtins, name, None) is value:
             return "@" + name
     if value is type(None):
         return "@None"
@@ -213,11 +213,8 @@ def _special(letter: str, text: str, resolve: Resolve) -> Any:
             return bytearray(text.encode("latin-1"))
     except ValueError:
         raise WireError("not a number or bytes") from None
-    if letter == "@":
-        if text == "None":
-            return type(None)
-        value = getattr(builtins, text, None) if text.isidentifier() else None
-        if type(value) not in (type, type(len)):
-            raise WireError("not the name of a built-in")
-        return value
+    if letter == "@" and text == "None":
+        return type(None)
+    if letter == "@" and text in kinds.HARMLESS_BUILTINS:
+        return getattr(builtins, text)
     return resolve(letter, text)

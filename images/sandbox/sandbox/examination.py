@@ -1,0 +1,122 @@
+"""The tests of an item before any of them runs: parsed, compiled, and looked through.
+
+Two things are read off the source: which names the tests leave to the program, and whether they can do more than
+compute. The second decides what may be judged by the same process afterwards, so it errs on the safe side.
+"""
+
+import ast
+import builtins
+import functools
+import sys
+import types
+from dataclasses import dataclass
+from types import CodeType
+
+from sandbox.kinds import HARMLESS_BUILTINS
+from sandbox.standins import TestFault
+
+# What a test may consist of without leaving anything behind in the process that ran it.
+HARMLESS_NODES = (
+    *(ast.Module, ast.Assert, ast.Expr, ast.Assign, ast.expr, ast.expr_context, ast.operator, ast.unaryop),
+    *(ast.boolop, ast.cmpop, ast.keyword, ast.comprehension, ast.arguments, ast.arg),
+)
+# Attributes that lead from a value into the interpreter: `(x for x in y).gi_frame.f_back.f_globals` has no underscore.
+TELLING_ATTRIBUTES = frozenset(
+    name
+    for kind in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.CodeType)
+    for name in dir(kind)
+)
+# Modules whose functions only compute. A test that says `math.isclose(...)` means Python's own, whether or not setup
+# imports it: asking the program's would let it answer. In plain execution both are the same.
+COMPUTING_MODULES = frozenset(
+    {
+        *("bisect", "cmath", "collections", "datetime", "decimal", "fractions", "functools", "heapq", "itertools"),
+        *("json", "math", "operator", "re", "statistics", "string"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The tests of one item, compiled."""
+
+    setup: CodeType
+    tests: list[CodeType]
+    modules: set[str]  # that the tests use as such, and that are Python's whatever the program calls so
+    foreign: set[str]  # names that setup and tests use and only the program can define
+    leaves_traces: bool  # whether running them might change this process for the next item
+
+
+def compile_item(setup: str, tests: list[str]) -> Examination:
+    """Compile setup and tests, each on its own and never together with the program. Raises TestFault."""
+    setup_tree = _parse(setup, "setup")
+    trees = [_parse(source, f"test {index}") for index, source in enumerate(tests)]
+    used = {node.id for tree in [setup_tree, *trees] for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    free = {name for name in used - _defined_by(setup_tree) if not hasattr(builtins, name)}
+    modules = {name for name in free & COMPUTING_MODULES if _is_used_as_module(name, [setup_tree, *trees])}
+    return Examination(
+        _compile(setup_tree, "setup"),
+        [_compile(tree, f"test {index}") for index, tree in enumerate(trees)],
+        modules,
+        free - modules,
+        bool(setup_tree.body or modules) or any(map(leaves_traces, trees)),
+    )
+
+
+def leaves_traces(tree: ast.Module) -> bool:
+    """Whether a block may do more than compute: import, define, change an attribute, or reach beyond harmless names."""
+    return not all(isinstance(node, HARMLESS_NODES) and _is_harmless(node) for node in ast.walk(tree))
+
+
+def _is_harmless(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        is_telling = node.attr in TELLING_ATTRIBUTES or node.attr in _attributes_of_arrays()
+        return type(node.ctx) is ast.Load and not node.attr.startswith("_") and not is_telling
+    if isinstance(node, ast.Name):  # __builtins__ is in every namespace, though no built-in itself
+        return not node.id.startswith("__") and (node.id in HARMLESS_BUILTINS or not hasattr(builtins, node.id))
+    return True
+
+
+@functools.cache
+def _attributes_of_arrays() -> frozenset[str]:
+    """Attributes of numpy's arrays, through which memory can be had, where there is numpy."""
+    numpy = sys.modules.get("numpy")
+    return frozenset(dir(numpy.ndarray)) if numpy else frozenset()
+
+
+def _is_used_as_module(name: str, trees: list[ast.Module]) -> bool:
+    """Whether a name occurs only before a dot, and is bound nowhere."""
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    before_a_dot = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    return all(
+        type(node.ctx) is ast.Load and id(node) in before_a_dot
+        for node in nodes
+        if isinstance(node, ast.Name) and node.id == name
+    )
+
+
+def _defined_by(tree: ast.Module) -> set[str]:
+    """The names that a block binds at its top level."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+def _parse(source: str, label: str) -> ast.Module:
+    try:
+        return ast.parse(source, label)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise TestFault(f"{label} is no valid Python: {error}") from None
+
+
+def _compile(tree: ast.Module, label: str) -> CodeType:
+    try:
+        return compile(tree, f"<{label}>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise TestFault(f"{label} is no valid Python: {error}") from None
