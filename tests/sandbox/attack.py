@@ -17,3 +17,12 @@ class Attack(NamedTuple):
     program: str
     tests: list[str] = TESTS
     timeout_s: float = 2.0
+
+
+def lying(methods: str, base: str = "") -> str:
+    """A program whose f returns an object with these methods."""
+    body = "".join(f"    {line}\n" for line in methods.strip().splitlines())
+    return f"class Liar({base}):\n{body}def f(n):\n    return Liar()\n"
+
+
+ALWAYS_EQUAL = "def __eq__(self, other): return True\ndef __ne__(self, other): return False\n__hash__ = object.__hash__"

@@ -1,20 +1,14 @@
 """Programs that do not solve the task and try to pass. Adding one is adding a row.
 
-The task of all of them: f(n) is n squared. No program here computes that. `exhaustion` has those that try to forge or
-break the channel, and to use up what the judge has.
+The task of all of them: f(n) is n squared. No program here computes that. Here are those that leave early and those
+whose objects lie; the other families have modules of their own.
 """
 
-from tests.sandbox.attack import CLOSE_TESTS, SET_TESTS, TRUTH_TESTS, WRONG, Attack
+from tests.sandbox.attack import ALWAYS_EQUAL, CLOSE_TESTS, SET_TESTS, TRUTH_TESTS, WRONG, Attack, lying
 from tests.sandbox.exhaustion import EXHAUSTION, FORGING_THE_CHANNEL
-
-
-def lying(methods: str, base: str = "") -> str:
-    """A program whose f returns an object with these methods."""
-    body = "".join(f"    {line}\n" for line in methods.strip().splitlines())
-    return f"class Liar({base}):\n{body}def f(n):\n    return Liar()\n"
-
-
-ALWAYS_EQUAL = "def __eq__(self, other): return True\ndef __ne__(self, other): return False\n__hash__ = object.__hash__"
+from tests.sandbox.lies import LYING_VALUES, STOPPING
+from tests.sandbox.side_doors import SIDE_DOORS
+from tests.sandbox.tampering import SOURCE_TRICKS, TAMPERING
 
 LEAVING_EARLY = [
     Attack("sys.exit(0) while loading", "error", WRONG + "import sys\nsys.exit(0)"),
@@ -100,75 +94,13 @@ LYING_OBJECTS = [
     Attack("string whose text is code", "failed", "def f(n):\n    return 'True or 9'"),
 ]
 
-TAMPERING = [
-    Attack(
-        "builtins replaced",
-        "error",
-        WRONG + ("import builtins\nbuiltins.abs = lambda x: 0\nbuiltins.len = lambda x: 9"),
-    ),
-    Attack(
-        "tests' names shadowed", "failed", "def f(n):\n    return [1]\ndef set(x):\n    return {1, 2, 9}", SET_TESTS
-    ),
-    Attack("AssertionError disarmed", "failed", WRONG + "import builtins\nbuiltins.AssertionError = ZeroDivisionError"),
-    Attack(
-        "json replaced", "error", WRONG + ("import json\njson.dumps = lambda *a, **k: '[\"ok\",9]'\njson.loads = None")
-    ),
-    Attack(
-        "the wire's encoder replaced",
-        "failed",
-        "import sys\nfor name, module in list(sys.modules.items()):\n    if name.endswith('wire'):\n"
-        "        module.encode = lambda value, tokens, reference: tokens.append(7)\n" + WRONG,
-    ),
-    Attack(
-        "operations replaced",
-        "failed",
-        "import sys\nfor name, module in list(sys.modules.items()):\n    if name.endswith('sandbox.program'):\n"
-        "        module.OPERATIONS['call'] = lambda *a: 0\n" + WRONG,
-    ),
-    Attack(
-        "every frame searched for expected values",
-        "failed",
-        "import sys\n"
-        "def f(n):\n"
-        "    frame = sys._getframe()\n"
-        "    while frame:\n"
-        "        for value in frame.f_locals.values():\n"
-        "            if value == n * 8 + 1: return value\n"
-        "        frame = frame.f_back\n"
-        "    return 0",
-    ),
-    Attack(
-        "garbage searched for tests",
-        "failed",
-        "import gc\n"
-        "def f(n):\n"
-        "    return sum('assert' in v for o in gc.get_objects() if type(o) is dict for v in "
-        "o.values() if type(v) is str and 'f(3) ==' in v)",
-    ),
-    Attack("trace function", "failed", "import sys\nsys.settrace(lambda *a: None)\n" + WRONG),
-    Attack("excepthook", "error", "import sys\nsys.excepthook = lambda *a: None\ndef f(n):\n    raise ValueError"),
-    Attack("inherited AssertionError", "error", "def f(n):\n    raise AssertionError('fine')"),
-    Attack("changes its argument", "failed", "def f(n):\n    n.clear()\n    return []", ["x = [3]\nassert f(x) == x"]),
-]
-
-SOURCE_TRICKS = [
-    Attack("unterminated string", "syntax", WRONG + "'''"),
-    Attack("unclosed bracket", "syntax", WRONG + "x = ["),
-    Attack("trailing decorator", "syntax", WRONG + "@staticmethod"),
-    Attack("trailing backslash", "syntax", WRONG + "x = 1 + \\"),
-    Attack("trailing try", "syntax", WRONG + "try:"),
-    Attack("trailing if False", "syntax", WRONG + "if False:"),
-    Attack("null character", "rejected", WRONG + "\0"),
-    Attack("half a surrogate pair", "rejected", WRONG + "# \ud800"),
-    Attack("far too long", "rejected", WRONG + "#" * 300_000),
-    Attack("future import", "failed", "from __future__ import annotations\n" + WRONG),
-    Attack("coding line", "failed", "# -*- coding: rot13 -*-\n" + WRONG),
-    Attack("deep brackets", "syntax", WRONG + "(" * 5000),
-    Attack("deep unary minus", "memory", WRONG + "x = " + "-" * 60_000 + "1"),
-    Attack("form feed and carriage returns", "failed", WRONG.replace("\n", "\r\n") + "\f\r"),
-    Attack("entry point is missing", "error", "def g(n):\n    return 0"),
-    Attack("entry point is a constant", "error", "f = 9"),
-    Attack("empty program", "error", ""),
-]
-
-ATTACKS = [*LEAVING_EARLY, *LYING_OBJECTS, *TAMPERING, *SOURCE_TRICKS, *FORGING_THE_CHANNEL, *EXHAUSTION]
+FAMILIES = {
+    "leaving early": [*LEAVING_EARLY, *STOPPING],
+    "objects that lie": [*LYING_OBJECTS, *LYING_VALUES],
+    "tampering": TAMPERING,
+    "source tricks": SOURCE_TRICKS,
+    "forging the channel": FORGING_THE_CHANNEL,
+    "side doors": SIDE_DOORS,
+    "exhaustion": EXHAUSTION,
+}
+ATTACKS = [attack for family in FAMILIES.values() for attack in family]

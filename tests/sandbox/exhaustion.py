@@ -1,6 +1,6 @@
 """Programs that try to forge or break the channel, and to use up what the judge has. Adding one is adding a row."""
 
-from tests.sandbox.attack import SET_TESTS, WRONG, Attack
+from tests.sandbox.attack import SET_TESTS, TESTS, TRUTH_TESTS, WRONG, Attack
 
 # What the program would have to write to answer requests that have not been made yet.
 PREPARED_REPLY = (
@@ -49,6 +49,52 @@ FORGING_THE_CHANNEL = [
         "an endless range",
         "error",
         PREPARED_REPLY + "reply(['ok', None]); reply(['ok', 'R3', 0, 10 ** 15, 1])\n" + WRONG,
+    ),
+    Attack("exec by name", "error", PREPARED_REPLY + "reply(['ok', None]); reply(['ok', '@exec'])\n" + WRONG),
+    Attack("a module by name", "error", PREPARED_REPLY + "reply(['ok', None]); reply(['ok', '@__import__'])\n" + WRONG),
+    Attack(
+        "a handle that claims to be true",
+        "failed",
+        PREPARED_REPLY + "reply(['ok', None]); reply(['ok', 'h0 ot Match'])\n" + WRONG,
+        TRUTH_TESTS,
+    ),
+    Attack(
+        "a handle that claims another truth later",
+        "error",
+        PREPARED_REPLY + "reply(['ok', None]); reply(['ok', 'T2', 'h0 o? P', 'h0 ot P'])\n" + WRONG,
+        ["assert f(3)[1]"],
+    ),
+    Attack(
+        "StopIteration to every request",
+        "error",
+        PREPARED_REPLY + "reply(['ok', None])\nfor _ in range(9): reply(['raise', 'StopIteration', 'x', ''])\n" + WRONG,
+        ["assert all(map(lambda n: f(n) == n * n, [3, 5]))"],
+    ),
+    Attack(
+        "an exit by its name",
+        "error",
+        PREPARED_REPLY + "reply(['ok', None]); reply(['raise', 'SystemExit', 'SystemExit', '0'])\n" + WRONG,
+    ),
+    Attack(
+        "another encoding",
+        "failed",
+        PREPARED_REPLY + "reply(['ok', None])\n"
+        "body = '[\"ok\", 7]'.encode('utf-32')\nos.write(3, struct.pack('>I', len(body)) + body)\n" + WRONG,
+    ),
+    Attack(
+        "keys that collide",
+        "timeout",
+        PREPARED_REPLY + "reply(['ok', None])\n"
+        "reply(['ok', 'D200000', *[x for i in range(1, 100001) for x in ('i%x' % (i * (2 ** 61 - 1)), 0)]])\n" + WRONG,
+        TESTS,
+        0.4,
+    ),
+    Attack(
+        "arrays of arrays of ranges",
+        "memory",
+        PREPARED_REPLY + "reply(['ok', None])\nreply(['ok', 'L400', *['R3', 0, 9999999, 1] * 400])\n" + WRONG,
+        ["assert [[*r] for r in f(3)] == [9]"],
+        20.0,
     ),
     Attack("garbage bytes", "error", WRONG + "import os\nos.write(3, os.urandom(4096))"),
     Attack(

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.sandbox.attack import TESTS, Attack
-from tests.sandbox.attacks import ATTACKS
+from tests.sandbox.attacks import ATTACKS, FAMILIES
 from tests.sandbox.conftest import Judge, make_item, post
+from tests.sandbox.side_doors import SIDE_DOORS
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
@@ -14,6 +15,11 @@ def test_attack_comes_to_its_outcome(judge: Judge, attack: Attack) -> None:
     verdict = judge(attack.program, attack.tests, timeout_s=attack.timeout_s)
     assert (verdict["outcome"], verdict["passed"]) == (attack.outcome, False), verdict
     assert verdict["detail"], "an outcome that is not explained"
+
+
+def test_every_family_is_there() -> None:
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 200
+    assert {name: len(attacks) for name, attacks in FAMILIES.items() if len(attacks) < 20} == {}
 
 
 def test_neighbours_do_not_notice(sandbox_url: str) -> None:
@@ -31,3 +37,13 @@ def test_neighbours_do_not_notice(sandbox_url: str) -> None:
     assert [verdict["id"] for verdict in verdicts] == [str(index) for index in range(len(items))]
     assert [verdict["outcome"] for verdict in verdicts[1::2]] == ["passed"] * (len(items) // 2)
     assert not any(verdict["passed"] for verdict in verdicts[::2])
+
+
+def test_nothing_is_left_for_the_next(sandbox_url: str) -> None:
+    """Whoever comes second, third or fourth finds what the first found."""
+    for attack in SIDE_DOORS:
+        item = make_item(attack.program, attack.tests, timeout_s=attack.timeout_s)
+        items = [item | {"id": str(number), "program": attack.program + f"\n# {number}"} for number in range(4)]
+        status, answer, _ = post(sandbox_url, {"items": items})
+        assert status == 200
+        assert [verdict["outcome"] for verdict in answer["verdicts"]] == [attack.outcome] * 4, attack.name
