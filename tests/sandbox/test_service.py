@@ -50,6 +50,8 @@ def test_item_of_a_lost_worker_is_judged_by_another(victim: str) -> None:
         assert answer["verdicts"][0]["outcome"] == "passed", answer
         assert pid not in running.family()
         assert readiness(get(running.url + "/readyz")[1])["ready"] is True
+        # What the lost one had forked was adopted, and reaped.
+        assert wait_until(lambda: all(map(is_alive, running.family())))
 
 
 def test_item_whose_every_worker_is_lost_is_infra() -> None:

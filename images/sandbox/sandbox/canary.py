@@ -5,12 +5,13 @@ from typing import Any
 from sandbox.worker import Worker, WorkerLost
 
 CPU_SECONDS = 2.0
+NEEDED_BYTES = 16 << 20  # that a program must be able to have
 
 
 def _item(name: str, body: str) -> dict[str, Any]:
     return {
         "id": f"canary-{name}",
-        "program": f"def canary(values):\n    {body}",
+        "program": f"def canary(values):\n    room = bytearray({NEEDED_BYTES})\n    {body}",
         "entry_point": "canary",
         "setup": "",
         "tests": ["assert canary([3, 1, 2]) == [1, 2, 3]", "assert canary([]) == []"],

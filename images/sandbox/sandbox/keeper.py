@@ -7,6 +7,7 @@ any program.
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from sandbox import canary, verdict
@@ -31,12 +32,15 @@ class Observer(Protocol):
 class Keeper:
     """Keeps one worker. All methods but `interrupt` and `pids` belong to one thread, which must outlive the worker."""
 
-    def __init__(self, name: str, settings: Settings, *, canary_seconds: float, observer: Observer) -> None:
-        """canary_seconds: between two runs of the canaries while all is well."""
+    def __init__(
+        self, name: str, settings: Settings, *, canary_seconds: float, observer: Observer, on_ended: Callable[[], None]
+    ) -> None:
+        """canary_seconds: between two runs while all is well; on_ended: called when a worker's processes have ended."""
         self._name = name
         self._settings = settings
         self._canary_seconds = canary_seconds
         self._observer = observer
+        self._on_ended = on_ended
         self._worker: Worker | None = None
         self._canary_due = 0.0
         self._stopping = False
@@ -101,12 +105,14 @@ class Keeper:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.stop()
+            self._on_ended()
 
     def _start(self) -> bool:
         try:
             self._worker = Worker(self._settings)
         except (WorkerLost, OSError) as error:
             log.error("%s could not be started: %s", self._name, error)
+            self._on_ended()
             return False
         return self._is_sound()
 

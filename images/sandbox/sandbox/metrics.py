@@ -1,16 +1,16 @@
 """What an operator can watch: verdicts by outcome, times, the queue, workers and their canaries, leftovers."""
 
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from sandbox.reaper import lasting_zombies
 
 if TYPE_CHECKING:
     from sandbox.pool import Pool
 
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
-REAPING_SECONDS = 0.1  # a child that has just ended is a zombie until its parent looks
 
 
 class Metrics:
@@ -44,7 +44,11 @@ class Metrics:
             ("sandbox_items_unfinished", "Items that wait or are being judged", lambda: pool.unfinished),
             ("sandbox_queue_depth", "Different items that wait for a worker", lambda: pool.waiting),
             ("sandbox_workers_live", "Workers that are up", lambda: pool.live_workers),
-            ("sandbox_zombies", "Ended processes that nobody reaps", lambda: zombies([os.getpid(), *pool.pids()])),
+            (
+                "sandbox_zombies",
+                "Ended processes that nobody reaps",
+                lambda: lasting_zombies([os.getpid(), *pool.pids()]),
+            ),
         ):
             Gauge(name, text, registry=self.registry).set_function(read)
 
@@ -72,25 +76,3 @@ class Metrics:
         self.answering.observe(seconds)
         for verdict in verdicts:
             self.verdicts.labels(verdict["outcome"]).inc()
-
-
-def zombies(parents: list[int]) -> int:
-    """How many children of these processes have ended, are not reaped, and stay so."""
-    found = _zombies(parents)
-    if found:
-        time.sleep(REAPING_SECONDS)
-        found &= _zombies(parents)
-    return len(found)
-
-
-def _zombies(parents: list[int]) -> set[int]:
-    found = set()
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as stat:
-                state, parent = stat.read().rpartition(b")")[2].split()[:2]
-        except OSError:
-            continue  # gone meanwhile
-        if state == b"Z" and int(parent) in parents:
-            found.add(int(name))
-    return found

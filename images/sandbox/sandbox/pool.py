@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from sandbox import keeper
 from sandbox.fairness import FairQueue, Job, Verdict, Waiter
+from sandbox.reaper import Reaper
 from sandbox.worker import Settings
 
 log = logging.getLogger("sandbox")
@@ -52,8 +53,15 @@ class Pool:
         self._lock = threading.RLock()
         self._in_flight: dict[tuple[Any, ...], Job] = {}
         self._unfinished: Counter[str] = Counter()  # by client
+        self._reaper = Reaper(self.pids)
         self._keepers = [
-            keeper.Keeper(f"worker {slot}", settings, canary_seconds=canary_seconds, observer=observer)
+            keeper.Keeper(
+                f"worker {slot}",
+                settings,
+                canary_seconds=canary_seconds,
+                observer=observer,
+                on_ended=self._reaper.wake,
+            )
             for slot in range(workers)
         ]
         self._stopping = threading.Event()
@@ -64,6 +72,7 @@ class Pool:
 
     def start(self) -> None:
         """Start the threads; each starts its own worker."""
+        self._reaper.start()
         for thread in self._threads:
             thread.start()
 
