@@ -36,7 +36,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="programs at a time (%(default)s)")
     parser.add_argument("--queue", type=int, default=4096, help="items that may wait (%(default)s)")
     parser.add_argument("--memory-mib", type=int, default=1024, help="address space of a program (%(default)s)")
-    parser.add_argument("--scratch", default=tempfile.gettempdir(), help="where scratch folders go (%(default)s)")
+    parser.add_argument("--scratch", default=temporary_folder(), help="where scratch folders go (%(default)s)")
     parser.add_argument(
         "--grace", type=float, default=5.0, help="seconds to finish requests when told to stop (%(default)s)"
     )
@@ -75,11 +75,21 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     if not options.canary_seconds > 0:
         parser.error(f"--canary-seconds is {options.canary_seconds:g}: it must be above 0.")
     if not os.access(options.scratch, os.W_OK | os.X_OK):
-        parser.error(f"--scratch is {options.scratch}, which cannot be written to: name a folder that can.")
+        parser.error(
+            f"--scratch is {options.scratch or 'nowhere'}, which cannot be written to: name a folder that can."
+        )
     if options.exit_with_parent and not is_stream(sys.stdin.fileno()):
         parser.error("--exit-with-parent needs a pipe as standard input: it ends when the pipe does.")
     if sys.platform != "linux" or kernel.MACHINE not in NUMBERS:
         parser.error("the sandbox runs on Linux, x86-64 or arm64, only: use a container elsewhere.")
+
+
+def temporary_folder() -> str:
+    """The system's temporary folder, "" where none can be written to (on a read-only root)."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        return ""
 
 
 def is_stream(descriptor: int) -> bool:

@@ -12,6 +12,7 @@ from sandbox.layers import LANDLOCK_LAYERS, LAYERS, Finding
 from sandbox.pool import Pool
 
 CLIENT = "the self-test"
+WRITABLE = "<writable>"  # stands for the folder where scratch folders lie: a read-only root would prove nothing
 PATIENT_SECONDS, LIMIT_SECONDS = 10.0, 0.3  # the second for probes that must run into their limit
 
 _ATTEMPT = """
@@ -80,7 +81,7 @@ _ACTIONS = {
     "processes": ("import os; os.fork()", "import os; os.execv('/bin/true', ['true'])"),
     "signals": ("import os; os.kill(os.getppid(), 0)",),
     "privileges": ("import os; os.setuid(0)", "import os; os.chroot('/')"),
-    "writing": ("open('/tmp/probe', 'w')", "import os; os.mkdir('probe')"),
+    "writing": (f"open('{WRITABLE}/probe', 'w')", f"import os; os.mkdir('{WRITABLE}/probe')"),
     "reading": ("open('/etc/passwd')", "import os; os.listdir('/')", "open('/proc/self/environ')"),
     "other processes": ("import os; open(f'/proc/{os.getppid()}/mem', 'rb')",),
 }
@@ -111,7 +112,7 @@ def run_probes(pool: Pool) -> dict[str, Finding]:
     if not pool.settings.use_landlock:
         findings |= dict.fromkeys(LANDLOCK_LAYERS, Finding("absent", "Landlock is not in use"))
         probes = [probe for probe in probes if probe.layer not in LANDLOCK_LAYERS]
-    items = [_item(index, probe) for index, probe in enumerate(probes)]
+    items = [_item(index, probe, pool.settings.scratch_parent) for index, probe in enumerate(probes)]
     for probe, future in zip(probes, pool.submit(CLIENT, items), strict=True):
         verdict = future.result()
         if verdict["outcome"] not in probe.expected:
@@ -123,12 +124,13 @@ def run_probes(pool: Pool) -> dict[str, Finding]:
     return findings
 
 
-def _item(index: int, probe: Probe) -> dict[str, Any]:
+def _item(index: int, probe: Probe, writable: str) -> dict[str, Any]:
+    path = repr(writable)[1:-1]  # it stands within quotes
     return {
         "id": f"probe-{index}",
-        "program": probe.program,
+        "program": probe.program.replace(WRITABLE, path),
         "entry_point": "attempt",
         "setup": "",
-        "tests": [probe.test],
+        "tests": [probe.test.replace(WRITABLE, path)],
         "timeout_s": LIMIT_SECONDS if probe.expected == ("timeout",) else PATIENT_SECONDS,
     }
