@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint lock sandbox bench-demo
+.PHONY: help setup run test lint lock sandbox bench-demo bench-sandbox
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -28,3 +28,6 @@ sandbox: setup ## Run the sandbox alone: make sandbox PORT=8080
 
 bench-demo: setup ## How surely the demo learns: ten seeds and a control (20 runs)
 	@$(PY) -m bench.demo $(ARGS)
+
+bench-sandbox: setup ## How fast and how surely the sandbox judges, beside its peers
+	@$(PY) -m bench.sandbox $(ARGS)
