@@ -5,7 +5,7 @@ those have a table of their own here.
 """
 
 from tests.sandbox.case import CHECK, SQUARE, SQUARE_TESTS, Case, returning
-from tests.sandbox.values import OBJECTS, VALUES
+from tests.sandbox.values import BUILT_INS, OBJECTS, TRUTHS, VALUES
 
 ACCIDENTS = [
     Case("plain", SQUARE, SQUARE_TESTS),
@@ -99,6 +99,49 @@ ACCIDENTS = [
         "def f(n):\n    return b'\\xff'.decode()",
         ["try:\n    f(1)\n    assert False\nexcept ValueError:\n    pass"],
     ),
+    Case(
+        "counts its calls",
+        "calls = []\ndef f(n):\n    calls.append(n)\n    return len(calls)",
+        ["assert f(5) == 1", "assert f(5) == 2"],
+    ),
+    Case("a subclass of int", "class I(int): pass\ndef f(n):\n    return I(n * n)", SQUARE_TESTS),
+    Case(
+        "an endless iterator in a comparison",
+        "import itertools\ndef f(n):\n    return itertools.count()",
+        ["assert f(1) == [0]"],
+        "failed",
+    ),
+    Case("prints broken text", SQUARE + "print('\\ud800')", SQUARE_TESTS, "error", detail="UnicodeEncodeError"),
+    Case(
+        "more digits than Python prints",
+        SQUARE + "x = 10 ** 5000\nprint(len(str(x)))",
+        SQUARE_TESTS,
+        "error",
+        detail="ValueError",
+    ),
+    Case(
+        "a check of HumanEval's form",
+        SQUARE,
+        [
+            (
+                "METADATA = {'author': 'jt'}\n\ndef check(candidate):\n    assert candidate(3) == 9, 'three'\n"
+                "    assert True, 'always'\ncheck(f)"
+            )
+        ],
+    ),
+    Case("a check that fails", "def f(n):\n    return n", [CHECK], "failed"),
+    Case(
+        "a check with modules and helpers",
+        "def f(xs):\n    return sum(xs) / len(xs)",
+        [
+            (
+                "def check(candidate):\n    import math, random\n    for _ in range(5):\n"
+                "        xs = [random.random() for _ in range(9)]\n"
+                "        assert math.isclose(candidate(xs), math.fsum(xs) / 9)\n"
+                "    assert abs(candidate([1, 2]) - 1.5) < 1e-6\ncheck(f)"
+            )
+        ],
+    ),
     Case("its own assertion fails", "def f(n):\n    assert n < 0", SQUARE_TESTS, "error", detail="AssertionError"),
 ]
 
@@ -159,6 +202,25 @@ EXCEPTIONS = [
         "error",
         detail="nested",
     ),
+    Case(
+        "StopIteration out of a call",
+        "def f(n):\n    raise StopIteration",
+        ["assert list(map(f, [1, 2])) == []"],
+        "error",
+        detail="StopIteration",
+    ),
+    Case(
+        "an exception class of its own, caught by name",
+        "class Odd(Exception): pass\ndef f(n):\n    raise Odd",
+        ["try:\n    f(1)\n    assert False\nexcept Odd:\n    pass"],
+        "error",
+    ),
+    Case(
+        "a computing module of its own",
+        "class math:\n    pi = 3\ndef f(n):\n    return math.pi",
+        ["assert f(1) == math.pi"],
+        "failed",
+    ),
     Case("third-party packages", "import numpy\n" + SQUARE, SQUARE_TESTS, "error", detail="ModuleNotFoundError"),
     Case("what an argument became", "def f(x):\n    x.append(1)", ["x = []\nf(x)\nassert x == [1]"], "failed"),
     Case(
@@ -170,4 +232,4 @@ EXCEPTIONS = [
     ),
 ]
 
-ALIKE = [*ACCIDENTS, *VALUES, *OBJECTS]
+ALIKE = [*ACCIDENTS, *VALUES, *TRUTHS, *BUILT_INS, *OBJECTS]

@@ -162,7 +162,7 @@ COMPANY = [  # what a right program may do without becoming wrong
     *("print('passed' * 1000)", "import gc\ngc.disable()", "import sys\nsys.setrecursionlimit(5000)", "x = t = None"),
     *("import warnings\nwarnings.warn('x')", "import atexit\natexit.register(print, 1)", "import sys\nsys.argv = [1]"),
     *("import threading\nthreading.Thread(target=print).start()", "import sys\nsys.settrace(lambda *a: None)"),
-    *("import signal\nsignal.signal(15, signal.SIG_IGN)", "open('note', 'w').close()", "import os\nos.chdir('/')"),
+    *("import signal\nsignal.signal(15, signal.SIG_IGN)", "open('note', 'w').close()", "import os\nos.umask(0)"),
     *("list = dict = len = sorted = abs = None", "class math: isclose = None", "def check(*a): return False"),
     *("import sys\nsys.stdout.write('x')", "import random\nrandom.seed(1)", "if __name__ == '__main__':\n    exit()"),
 ]

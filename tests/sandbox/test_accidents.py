@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.sandbox.accidents import ALIKE, EXCEPTIONS
+from tests.sandbox.accidents import ACCIDENTS, ALIKE, EXCEPTIONS
 from tests.sandbox.case import Case
 from tests.sandbox.conftest import Judge
 
@@ -35,6 +35,11 @@ def test_exceptions_are_what_they_are_said_to_be(judge: Judge, case: Case) -> No
     verdict = judge(case.program, case.tests, timeout_s=5.0)
     assert verdict["outcome"] == case.outcome, verdict
     assert case.detail in verdict["detail"]
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len({case.name for case in ALIKE}) == len(ALIKE) >= 100
+    assert len(ACCIDENTS) >= 40
 
 
 @pytest.mark.parametrize("case", ALIKE, ids=lambda case: case.name)

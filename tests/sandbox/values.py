@@ -100,6 +100,40 @@ VALUES = [
     ),
 ]
 
+# Truth that no program decides: that of types written in C which are never false.
+TRUTHS = [
+    Case(
+        "a match",
+        "import re\ndef f(x):\n    return re.search('a', x)",
+        ["assert f('ab')", "assert not f('b')", "assert not f('b') and bool(f('a')) is True"],
+    ),
+    Case("an empty match", "import re\ndef f(x):\n    return re.match('', x)", ["assert f('')"]),
+    Case("a function for truth", "def f(n):\n    return lambda: 0", ["assert f(1)"]),
+    Case("an empty generator", "def f(n):\n    return (x for x in [])", ["assert f(1)"]),
+    Case("an iterator at its end", returning("iter([])"), ["assert f(1)"]),
+    Case("a class without more", returning("P", "class P: pass"), ["assert f(1)"]),
+    Case("a partial", returning("functools.partial(max, n)", "import functools"), ["assert f(1) and f(2)(1)"]),
+    Case("a lock", returning("threading.Lock()", "import threading"), ["assert f(1)"]),
+    Case("an object()", returning("object()"), ["assert f(1)"]),
+    Case("a match in a list", "import re\ndef f(x):\n    return [re.search('a', x)]", ["assert all(f('a'))"]),
+    Case("no match", "import re\ndef f(x):\n    return re.search('a', x)", ["assert f('b')"], "failed"),
+]
+
+# Built-ins as values: those that only compute cross, the others stay behind a handle and work from there.
+BUILT_INS = [
+    Case("a type", returning("[int, type(None), ValueError]"), ["assert f(1) == [int, type(None), ValueError]"]),
+    Case("a function that computes", returning("max"), ["assert f(1)([1, 3, 2]) == 3\nassert f(1) is max"]),
+    Case("a function that does not", returning("eval"), ["assert f(1)('n', {'n': 7}) == 7"]),
+    Case("getattr", returning("getattr"), ["assert f(1)(f, '__name__') == 'f'"]),
+    Case("print as an argument", "def f(g):\n    return g('x')", ["assert f(print) is None"]),
+    Case("eval as an argument", "def f(g):\n    return g('1 + 1')", ["assert f(eval) == 2"]),
+    Case(
+        "a method of a codec",
+        "class C:\n    def encode(self, x):\n        return x[::-1]\n    decode = encode\ndef f(n):\n    return C()",
+        ["t = f(1)\nassert t.decode(t.encode('abc')) == 'abc'"],
+    ),
+]
+
 OBJECTS = [
     Case(
         "a tree built by the tests",
@@ -155,6 +189,16 @@ OBJECTS = [
         SQUARE,
         ["assert math.isclose(f(3), 9)\nassert sys.getsizeof(f(3)) > 0"],
         setup="import math\nimport sys",
+    ),
+    Case(
+        "a module that only the program imports",
+        "import math\ndef f(n):\n    return math.sqrt(n)",
+        ["assert math.isclose(f(9), 3)\nassert math.floor(f(10)) == 3"],
+    ),
+    Case(
+        "a global named like a module",
+        "class queue:\n    items = []\nstring = 'ab'\ndef f(n):\n    return n",
+        ["assert string == 'ab' and [string] == ['ab']\nassert queue.items == []"],
     ),
     Case("a test that imports", SQUARE, ["import math\nassert math.isclose(f(3), 9.0)"]),
     Case("names carried between tests", SQUARE, ["x = f(3)", "assert x == 9"]),

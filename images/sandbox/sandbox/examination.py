@@ -44,6 +44,7 @@ class Examination:
     tests: list[CodeType]
     modules: set[str]  # that the tests use as such, and that are Python's whatever the program calls so
     foreign: set[str]  # names that setup and tests use and only the program can define
+    read: set[str]  # those of them that are not only called or looked into: their value may be data
     leaves_traces: bool  # whether running them might change this process for the next item
 
 
@@ -53,12 +54,14 @@ def compile_item(setup: str, tests: list[str]) -> Examination:
     trees = [_parse(source, f"test {index}") for index, source in enumerate(tests)]
     used = {node.id for tree in [setup_tree, *trees] for node in ast.walk(tree) if isinstance(node, ast.Name)}
     free = {name for name in used - _defined_by(setup_tree) if not hasattr(builtins, name)}
-    modules = {name for name in free & COMPUTING_MODULES if _is_used_as_module(name, [setup_tree, *trees])}
+    bare, read, bound = _uses([setup_tree, *trees])
+    modules = (free & COMPUTING_MODULES) - bare - bound
     return Examination(
         _compile(setup_tree, "setup"),
         [_compile(tree, f"test {index}") for index, tree in enumerate(trees)],
         modules,
         free - modules,
+        (free & read) - bound,
         bool(setup_tree.body or modules) or any(map(leaves_traces, trees)),
     )
 
@@ -84,15 +87,15 @@ def _attributes_of_arrays() -> frozenset[str]:
     return frozenset(dir(numpy.ndarray)) if numpy else frozenset()
 
 
-def _is_used_as_module(name: str, trees: list[ast.Module]) -> bool:
-    """Whether a name occurs only before a dot, and is bound nowhere."""
+def _uses(trees: list[ast.Module]) -> tuple[set[str], set[str], set[str]]:
+    """Names that are used other than before a dot; those of them that are not only called; names that are bound."""
     nodes = [node for tree in trees for node in ast.walk(tree)]
-    before_a_dot = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    return all(
-        type(node.ctx) is ast.Load and id(node) in before_a_dot
-        for node in nodes
-        if isinstance(node, ast.Name) and node.id == name
-    )
+    dotted = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bare = [name for name in names if id(name) not in dotted and type(name.ctx) is ast.Load]
+    bound = {name.id for name in names if type(name.ctx) is not ast.Load}
+    return {name.id for name in bare}, {name.id for name in bare if id(name) not in called}, bound
 
 
 def _defined_by(tree: ast.Module) -> set[str]:

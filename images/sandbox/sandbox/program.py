@@ -58,6 +58,7 @@ def is_always_true(kind: type) -> bool:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
+    "value": lambda target: target,
     "call": lambda target, positional, named: target(*positional, **named),
     "getattr": getattr,
     "setattr": setattr,

@@ -117,7 +117,10 @@ class Link:
         return ProgramGone(self.violation)
 
     def _reference(self, value: Any) -> list[Any] | None:
-        return [value._reference] if isinstance(value, StandIn) else None
+        if isinstance(value, StandIn):
+            return [value._reference]
+        name = wire.name_of_builtin(value)
+        return ["@" + name] if name else None
 
     def _resolve(self, letter: str, text: str) -> Any:
         """The handle for a token of program.Handles.describe; the same number is always the same object."""

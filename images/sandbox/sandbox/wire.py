@@ -24,6 +24,10 @@ MAX_INTEGER_BITS = 1 << 20
 PLAIN_INTEGER = 1 << 62  # larger ones travel in hexadecimal: JSON's decimal is quadratic, and limited by Python
 
 _HEADER = struct.Struct(">I")
+# Made once: json.dumps and json.loads look at their options anew every time, and each call touches memory that a fresh
+# fork has to copy.
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+_decode_json = json.JSONDecoder().decode
 _CHUNK = 1 << 16
 
 
@@ -41,7 +45,7 @@ Resolve = Callable[[str, str], Any]  # the value behind a reference token: (its 
 
 def frame(message: Any, *, limit: int) -> bytes:
     """The bytes of one message. Always ASCII, lone surrogates included. Raises TooLarge beyond `limit` bytes."""
-    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    body = _encode_json(message).encode("ascii")
     if len(body) > limit:
         raise TooLarge(f"a message of {len(body)} bytes, above the limit of {limit}")
     return _HEADER.pack(len(body)) + body
@@ -70,7 +74,7 @@ class Reader:
         body = bytes(pending[_HEADER.size : end])
         del pending[:end]
         try:
-            return json.loads(body)
+            return _decode_json(body.decode("ascii"))
         except (ValueError, RecursionError) as error:
             raise WireError(f"not JSON: {type(error).__name__}") from None
 
@@ -132,13 +136,19 @@ def _scalar(value: Any) -> Any:
         return "b" + bytes.decode(value, "latin-1")
     if issubclass(kind, bytearray):
         return "a" + bytearray.decode(value, "latin-1")
-    if kind in (type, type(len)):
-        name = type.__getattribute__(value, "__name__") if kind is type else value.__name__
-        if name in kinds.HARMLESS_BUILTINS and getattr(builtins, name, None) is value:
-            return "@" + name
+    if name_of_builtin(value) in kinds.HARMLESS_BUILTINS:
+        return "@" + name_of_builtin(value)
     if value is type(None):
         return "@None"
     return _NOT_SCALAR
+
+
+def name_of_builtin(value: Any) -> str:
+    """The name of a built-in function or type, "" of anything else."""
+    if type(value) not in (type, type(len)):
+        return ""
+    name = type.__getattribute__(value, "__name__") if type(value) is type else value.__name__
+    return name if isinstance(name, str) and getattr(builtins, name, None) is value else ""
 
 
 def _reference_tokens(item: Any, reference: Reference) -> list[Any]:
