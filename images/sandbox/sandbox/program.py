@@ -21,6 +21,7 @@ from sandbox import wire
 MODULE_NAME = "program"
 MAX_HANDLES = 100_000
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: set for types written in C, never for a `class` statement's
+JAILED = wire.frame("", limit=wire.MAX_MESSAGE_BYTES)  # the first message: the jail is shut, without trouble
 MAX_TEXT = 300  # characters of an exception's message that are worth sending
 
 
@@ -139,11 +140,10 @@ def raised(error: BaseException) -> list[Any]:
     return ["raise", str(base), str(name)[:100], message_of(error)]
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, program: Program) -> None:
     """Answer requests until the examiner closes the connection. The caller ends the process then."""
-    program = Program()
     reader = wire.Reader(connection, limit=2 * wire.MAX_MESSAGE_BYTES)
-    connection.sendall(wire.frame("", limit=wire.MAX_MESSAGE_BYTES))  # the jail is shut, without trouble
+    connection.sendall(JAILED)
     while True:
         try:
             request = reader.read()

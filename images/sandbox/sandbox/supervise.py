@@ -81,8 +81,6 @@ class Run:
             self.program_loading = True
         elif "jail" in record:
             self.trouble = str(record["jail"])
-        elif "end" in record:
-            self.ended, self.spent = True, self.spent or record["end"] != "fresh"
         elif record["index"] == len(self.tests):
             outcome = record["outcome"]
             if outcome not in EXAMINED:
@@ -120,16 +118,23 @@ class Watch:
 
 
 class Examiner:
-    """A jailed fork of the judge that runs tests, seen from the judge."""
+    """A jailed fork of the judge that runs tests, seen from the judge.
+
+    It writes its records into a pipe that nobody waits at, and rings at the socket once they are complete: the judge
+    wakes once an item, not at each record, and looks into the pipe at every tick meanwhile.
+    """
 
     def __init__(self, jail: Jail, memory_bytes: int) -> None:
         """Fork it. `jail` and `memory_bytes` say what confines it."""
         self._control, theirs = socket.socketpair()
+        self._records, their_records = os.pipe()
+        os.set_blocking(self._records, False)
         self._pending = b""
         self.pid = os.fork()
         if self.pid == 0:
-            _become_examiner(jail, memory_bytes, theirs)
+            _become_examiner(jail, memory_bytes, theirs, their_records)
         theirs.close()
+        os.close(their_records)
 
     def run(self, item: dict[str, Any], connection: socket.socket, program_pid: int, service: socket.socket) -> Run:
         """Have the item's tests run against the program at the other end of `connection`, which is closed here.
@@ -150,12 +155,16 @@ class Examiner:
         poll.register(self._control, select.POLLIN)
         poll.register(service, 0)
         while not (run.cut or run.ended):
-            for descriptor, _ in poll.poll(TICK_SECONDS * 1000):
-                if descriptor == service.fileno():
-                    raise SystemExit
-                if not self._take_records(run):
-                    run.examiner_status, run.spent = self.end(), True
-                    return run
+            events = [descriptor for descriptor, _ in poll.poll(TICK_SECONDS * 1000)]
+            if service.fileno() in events:
+                raise SystemExit
+            mark = self._hear() if events else None
+            sound = self._take_records(run)  # all that were written before the mark
+            if mark:
+                run.ended, run.spent = True, run.spent or mark != examiner.FRESH
+            if mark == b"" or not sound:
+                run.examiner_status, run.spent = self.end(), True
+                return run
             run.cut = "" if run.ended else watch.reason_to_cut()
         used = kernel.cpu_seconds(self.pid) or 0.0
         if run.cut or run.spent or used > LIFETIME_CPU_SECONDS / 2:
@@ -163,30 +172,42 @@ class Examiner:
             run.spent = True
         return run
 
-    def _take_records(self, run: Run) -> bool:
-        """Take in what the examiner has written; False when it is dead or writes what no examiner does."""
+    def _hear(self) -> bytes:
+        """The byte that says that an item's records are complete; empty when the examiner is dead."""
         try:
-            data = self._control.recv(1 << 16)
-            *lines, self._pending = (self._pending + data).split(b"\n")
-            for line in lines:
-                run.take(json.loads(line))
-        except (OSError, ValueError, KeyError, TypeError):
+            return self._control.recv(1)
+        except OSError:
+            return b""
+
+    def _take_records(self, run: Run) -> bool:
+        """Take in what the examiner has written so far; False when that is what no examiner writes."""
+        try:
+            while data := os.read(self._records, 1 << 16):
+                *lines, self._pending = (self._pending + data).split(b"\n")
+                for line in lines:
+                    run.take(json.loads(line))
+                if len(self._pending) > MAX_RECORD_BYTES:
+                    return False
+        except BlockingIOError:
+            return True
+        except (ValueError, KeyError, TypeError):
             return False
-        return bool(data) and len(self._pending) < MAX_RECORD_BYTES
+        return True
 
     def end(self) -> int:
         """Make sure it is dead; its wait status. Not to be called twice."""
         self._control.close()
+        os.close(self._records)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         return os.waitpid(self.pid, 0)[1]
 
 
-def _become_examiner(jail: Jail, memory_bytes: int, control: socket.socket) -> NoReturn:
+def _become_examiner(jail: Jail, memory_bytes: int, control: socket.socket, records: int) -> NoReturn:
     try:
         limits = Limits(LIFETIME_CPU_SECONDS, memory_bytes, 0, EXAMINER_FILES)
-        jail.enter(limits, [control.detach()])
-        examiner.serve(socket.socket(fileno=FIRST_CHANNEL))
+        jail.enter(limits, [control.detach(), records])
+        examiner.serve(socket.socket(fileno=FIRST_CHANNEL), FIRST_CHANNEL + 1)
         os._exit(0)
     finally:
         os._exit(1)

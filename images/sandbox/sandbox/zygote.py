@@ -5,6 +5,7 @@ folder and nothing else. When the judge is done the zygote makes sure the child 
 the folder.
 """
 
+import _signal  # signal.signal without its search for enumeration members, which touches much memory in every fork
 import contextlib
 import os
 import select
@@ -39,6 +40,7 @@ class Zygote:
         self._scratch = scratch
         self._memory_bytes = memory_bytes
         self._jail = Jail(scratch=scratch, use_landlock=use_landlock, receives_descriptors=False)
+        self._program = program.Program()  # every fork has its own
         self._child: int | None = None
         self._overflowed = False
 
@@ -77,16 +79,15 @@ class Zygote:
 
     def _become_child(self, descriptor: int, cpu_seconds: float) -> NoReturn:
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            connection = socket.socket(fileno=descriptor)
+            _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
             limits = Limits(cpu_seconds, self._memory_bytes, FILE_BYTES, OPEN_FILES)
             try:
                 self._jail.enter(limits, [descriptor])
             except OSError as error:
-                connection.sendall(wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
+                os.write(descriptor, wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
             else:
-                connection.detach()
-                program.serve(socket.socket(fileno=FIRST_CHANNEL))
+                connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, FIRST_CHANNEL)
+                program.serve(connection, self._program)
         finally:
             os._exit(0)
 
