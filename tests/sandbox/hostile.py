@@ -12,17 +12,18 @@ _SOUGHT = "'neighbour' + '-answer'"  # the same, so that a hostile item does not
 ANY = ("passed", "failed", "error", "infra", "timeout", "memory")
 HARMLESS_END = ("failed", "error", "infra")  # what it tried did not succeed, and its test says so
 
-# On descriptor 3 an examiner gets its items and reports what came of them.
+# On descriptor 3 an examiner gets its items and says that it is done with one; records go to descriptor 4.
 _RECORDS = (
     "import json, os, socket, time\n"
-    "def record(**fields): os.write(3, json.dumps(fields).encode() + b'\\n')\n"
+    "def record(**fields): os.write(4, json.dumps(fields).encode() + b'\\n')\n"
+    "def mark(what=b'E'): os.write(3, what)\n"
     "PASSED = {'outcome': 'passed', 'detail': ''}\n"
 )
 _TAKE_OVER = (
     "for round in range(5):\n"
     "    _, descriptors, _, _ = socket.recv_fds(socket.socket(fileno=os.dup(3)), 1, 1)\n"
     "    socket.socket(fileno=os.dup(3)).recv(1 << 20)\n"
-    "    record(loading='fresh'); record(index=0, **PASSED); record(end='fresh')\n"
+    "    record(loading=True); record(index=0, **PASSED); mark()\n"
 )
 _PATCH = (
     "import sys\n"
@@ -50,11 +51,16 @@ def trying(name: str, action: str, imports: str = "os") -> Hostile:
 
 
 FORGED_RECORDS = [
-    Hostile("takes the examiner over", [_RECORDS + "record(index=0, **PASSED); record(end='fresh')\n" + _TAKE_OVER]),
-    Hostile("the same from setup", ["assert f(3) == 9"], _RECORDS + "record(end='fresh')\n" + _TAKE_OVER),
-    Hostile("takes back that it is spent", [_RECORDS + "record(loading='fresh'); record(end='fresh'); time.sleep(9)"]),
-    Hostile("ends twice", [_RECORDS + "record(end='fresh'); record(end='fresh'); record(index=0, **PASSED)"]),
-    Hostile("ends fresh, then exits", [_RECORDS + "record(end='fresh'); os._exit(0)"]),
+    Hostile("takes the examiner over", [_RECORDS + "record(index=0, **PASSED); mark()\n" + _TAKE_OVER]),
+    Hostile("the same from setup", ["assert f(3) == 9"], _RECORDS + "mark()\n" + _TAKE_OVER),
+    Hostile("takes back that it is spent", [_RECORDS + "record(loading=True); mark(b'FE'); time.sleep(9)"]),
+    Hostile("ends twice", [_RECORDS + "mark(); mark(); record(index=0, **PASSED)"]),
+    Hostile("ends fresh, then exits", [_RECORDS + "mark(); os._exit(0)"]),
+    Hostile(
+        "reads back what it has said",
+        [_RECORDS + "os.read(os.open('/proc/self/fd/4', os.O_RDONLY), 999); record(loading=True); mark()"],
+    ),
+    Hostile("a flood of marks", [_RECORDS + "while True: mark(b'x' * 4096)"], timeout_s=0.3),
     Hostile("no outcome", [_RECORDS + "record(index=0)"]),
     Hostile("an outcome that is a table", [_RECORDS + "record(index=0, outcome={}, detail='')"]),
     Hostile("an outcome of its own making", [_RECORDS + "record(index=0, outcome='won', detail='', retry=True)"]),
@@ -63,9 +69,9 @@ FORGED_RECORDS = [
     Hostile("records of tests to come", [_RECORDS + "for i in range(99): record(index=i, **PASSED)"]),
     Hostile("another item's id", [_RECORDS + "record(index=0, id='neighbour-0', passed=False, **PASSED)"]),
     Hostile("half a record", [_RECORDS + 'os.write(3, b\'{"index": 0, "outco\'); os._exit(0)']),
-    Hostile("no JSON", [_RECORDS + "os.write(3, b'passed\\n\\xff\\n[[[[\\n7\\n')"]),
+    Hostile("no JSON", [_RECORDS + "os.write(4, b'passed\\n\\xff\\n[[[[\\n7\\n')"]),
     Hostile("a flood of records", [_RECORDS + "while True: record(index=-1, **PASSED)"], timeout_s=0.3),
-    Hostile("a record without end", [_RECORDS + "while True: os.write(3, b'x' * 65536)"], timeout_s=0.3),
+    Hostile("a record without end", [_RECORDS + "while True: os.write(4, b'x' * 65536)"], timeout_s=0.3),
 ]
 
 LEFT_BEHIND = [
@@ -149,7 +155,7 @@ REACHING_OUT = [
     trying("arguments", "assert sys.argv != ['']", "sys"),
     trying("shared memory", "shared_memory.SharedMemory(create=True, size=9)", "multiprocessing.shared_memory as "
            "shared_memory"),
-    trying("more descriptors", "assert [n for n in range(5, 999) if os.path.exists(f'/proc/self/fd/{n}')]"),
+    trying("more descriptors", "assert [n for n in range(6, 999) if os.path.exists(f'/proc/self/fd/{n}')]"),
     trying("privileges", "os.setuid(0)"),
     trying("ptrace", "assert ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0", "ctypes, os"),
 ]  # fmt: skip
