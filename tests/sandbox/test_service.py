@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.sandbox.conftest import get, make_item, post
-from tests.sandbox.running import command_of, is_alive, is_dead, readiness, run, service, wait_until
+from tests.sandbox.running import FOLDER, command_of, is_alive, is_dead, readiness, run, service, wait_until
 
 SQUARE = "def f(n):\n    return n * n\n"
 SLEEP = "import time\ntime.sleep({})\n" + SQUARE
@@ -214,3 +215,17 @@ def test_a_taken_port_is_one_sentence(sandbox_url: str) -> None:
     assert ending.returncode == 2
     assert "cannot listen" in ending.stderr
     assert "Traceback" not in ending.stderr
+
+
+def test_the_readme_lists_the_options_that_there_are() -> None:
+    offered = set(re.findall(r"--[a-z-]+", run("--help").stdout)) - {"--help"}
+    listed = set(re.findall(r"`(--[a-z-]+)`", (FOLDER / "README.md").read_text()))
+    assert offered == listed
+
+
+def test_the_readme_lists_the_metrics_that_there_are(unused_port: int) -> None:
+    listed = set(re.findall(r"`(sandbox_[a-z_]+)`", (FOLDER / "README.md").read_text()))
+    with service("--workers", "1", "--metrics-port", str(unused_port)):
+        text = get(f"http://127.0.0.1:{unused_port}/metrics")[1].decode()
+    names = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    assert listed == {name for name in names if not name.endswith("_created")}
