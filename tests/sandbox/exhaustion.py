@@ -77,7 +77,7 @@ FORGING_THE_CHANNEL = [
     ),
     Attack(
         "another encoding",
-        "failed",
+        "error",
         PREPARED_REPLY + "reply(['ok', None])\n"
         "body = '[\"ok\", 7]'.encode('utf-32')\nos.write(3, struct.pack('>I', len(body)) + body)\n" + WRONG,
     ),

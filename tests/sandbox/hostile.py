@@ -68,7 +68,7 @@ FORGED_RECORDS = [
     Hostile("a detail of megabytes", [_RECORDS + "record(index=0, outcome='failed', detail='x' * (900 << 10))"]),
     Hostile("records of tests to come", [_RECORDS + "for i in range(99): record(index=i, **PASSED)"]),
     Hostile("another item's id", [_RECORDS + "record(index=0, id='neighbour-0', passed=False, **PASSED)"]),
-    Hostile("half a record", [_RECORDS + 'os.write(3, b\'{"index": 0, "outco\'); os._exit(0)']),
+    Hostile("half a record", [_RECORDS + 'os.write(4, b\'{"index": 0, "outco\'); os._exit(0)']),
     Hostile("no JSON", [_RECORDS + "os.write(4, b'passed\\n\\xff\\n[[[[\\n7\\n')"]),
     Hostile("a flood of records", [_RECORDS + "while True: record(index=-1, **PASSED)"], timeout_s=0.3),
     Hostile("a record without end", [_RECORDS + "while True: os.write(4, b'x' * 65536)"], timeout_s=0.3),

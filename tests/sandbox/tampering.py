@@ -16,7 +16,7 @@ TAMPERING = [
     ),
     Attack("AssertionError disarmed", "failed", WRONG + "import builtins\nbuiltins.AssertionError = ZeroDivisionError"),
     Attack(
-        "json replaced", "error", WRONG + ("import json\njson.dumps = lambda *a, **k: '[\"ok\",9]'\njson.loads = None")
+        "json replaced", "failed", WRONG + ("import json\njson.dumps = lambda *a, **k: '[\"ok\",9]'\njson.loads = None")
     ),
     Attack(
         "the wire's encoder replaced",

@@ -20,7 +20,7 @@ from sandbox import standins, wire
 from sandbox.examination import Examination, compile_item
 from sandbox.standins import Link, ProgramGone, ProgramStopped, TestFault
 
-FRESH, SPENT = b"F", b"S"  # whether this process serves another item
+SPENT, ENDED = b"S", b"E"  # marks to the judge: serves no further item; the records of an item are complete
 MAX_DETAIL = 400
 MAX_GROWTH_KIB = 64 << 10  # of this process: beyond it, the next item would find less memory than others do
 Report = Callable[[dict[str, Any]], None]
@@ -115,14 +115,14 @@ def load_program(source: str, link: Link) -> Outcome:
     return "error", f"the program raised {name}: {message} while it was loaded"
 
 
-def examine(item: dict[str, Any], connection: socket.socket, report: Report) -> None:
+def examine(item: dict[str, Any], connection: socket.socket, report: Report, spend: Callable[[], Any]) -> None:
     """Run the item's tests in order, up to the first that does not pass.
 
     Args:
         item: entry_point, setup, tests and program, as in the request.
         connection: to the jailed child that will load the program.
-        report: called with every record: {"jail": trouble}; {"loading": "fresh" or "spent"}, which says before
-            anything runs whether the tests can leave something behind; {"index", "outcome", "detail"}.
+        report: called with every record: {"jail": trouble}, {"loading": true}, {"index", "outcome", "detail"}.
+        spend: called before anything of the item runs, when its tests can leave something behind.
     """
     link = Link(connection)
     try:
@@ -132,7 +132,9 @@ def examine(item: dict[str, Any], connection: socket.socket, report: Report) -> 
     trouble = link.wait_for_jail()
     if trouble:
         return report({"jail": trouble})
-    report({"loading": "spent" if examination.leaves_traces else "fresh"})
+    if examination.leaves_traces:
+        spend()
+    report({"loading": True})
     namespace = make_namespace(examination, item["entry_point"], link)
     try:
         _run(item, examination, namespace, link, report)
@@ -164,7 +166,8 @@ def _finish(report: Report, index: int, outcome: Outcome) -> None:
 def serve(control: socket.socket, records: int) -> None:
     """Serve items until the judge hangs up: one byte that carries the connection to the program, then the item.
 
-    Records go into the pipe `records`; FRESH or SPENT to the judge says that an item's are complete.
+    Records go into the pipe `records`, marks to the judge: SPENT before what may change this process runs, so that
+    nothing that then runs can take it back, and ENDED when an item's records are complete.
     """
     reader = wire.Reader(control, limit=wire.MAX_ITEM_BYTES)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -177,6 +180,6 @@ def serve(control: socket.socket, records: int) -> None:
         if not mark:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors[0]) as connection:
-            examine(reader.read(), connection, report)
+            examine(reader.read(), connection, report, lambda: control.send(SPENT))
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > memory + MAX_GROWTH_KIB
-        control.send(SPENT if grown else FRESH)
+        control.send(SPENT + ENDED if grown else ENDED)

@@ -73,11 +73,9 @@ class Run:
     def take(self, record: dict[str, Any]) -> None:
         """One record of the examiner. Raises KeyError for what is none.
 
-        Whoever runs the tests writes the records: a hostile test can forge those of its own item, and no more. That
-        its examiner is spent has been said before anything of the item ran, and is not taken back.
+        Whoever runs the tests writes the records: a hostile test can forge those of its own item, and no more.
         """
         if "loading" in record:
-            self.spent = self.spent or record["loading"] != "fresh"
             self.program_loading = True
         elif "jail" in record:
             self.trouble = str(record["jail"])
@@ -158,11 +156,12 @@ class Examiner:
             events = [descriptor for descriptor, _ in poll.poll(TICK_SECONDS * 1000)]
             if service.fileno() in events:
                 raise SystemExit
-            mark = self._hear() if events else None
-            sound = self._take_records(run)  # all that were written before the mark
-            if mark:
-                run.ended, run.spent = True, run.spent or mark != examiner.FRESH
-            if mark == b"" or not sound:
+            marks = self._hear() if events else None
+            sound = self._take_records(run)  # all that were written before the marks
+            if marks:  # SPENT is sent before anything of the item runs: a hostile test cannot take it back
+                run.spent = run.spent or examiner.SPENT in marks
+                run.ended = examiner.ENDED in marks
+            if marks == b"" or not sound:
                 run.examiner_status, run.spent = self.end(), True
                 return run
             run.cut = "" if run.ended else watch.reason_to_cut()
@@ -173,16 +172,17 @@ class Examiner:
         return run
 
     def _hear(self) -> bytes:
-        """The byte that says that an item's records are complete; empty when the examiner is dead."""
+        """The examiner's marks; empty when it is dead."""
         try:
-            return self._control.recv(1)
+            return self._control.recv(16)
         except OSError:
             return b""
 
     def _take_records(self, run: Run) -> bool:
         """Take in what the examiner has written so far; False when that is what no examiner writes."""
         try:
-            while data := os.read(self._records, 1 << 16):
+            for _ in range(2):  # a pipe holds no more: a flood must not keep this process from its clocks
+                data = os.read(self._records, 1 << 16)
                 *lines, self._pending = (self._pending + data).split(b"\n")
                 for line in lines:
                     run.take(json.loads(line))
