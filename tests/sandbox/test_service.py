@@ -122,6 +122,20 @@ def test_nothing_is_left_when_it_ends(how: signal.Signals, tmp_path: Path) -> No
             assert "stopping" in answer["detail"]
 
 
+def test_what_is_running_is_finished_when_told_to_stop() -> None:
+    with service("--workers", "1", "--grace", "10") as running:
+        items = [make_item(f"{SLEEP.format(0.4)}# {index}", TEST, id=str(index)) for index in range(3)]
+        thread, answers = post_in_background(running.url, items)
+        assert wait_until(lambda: readiness(get(running.url + "/readyz")[1])["unfinished"] == 3)
+        running.process.terminate()
+        thread.join()
+        status, answer, _ = answers[0]
+        assert status == 200
+        assert [verdict["passed"] for verdict in answer["verdicts"]] == [True] * 3
+        with pytest.raises(OSError):  # nobody new is let in
+            get(running.url + "/healthz")
+
+
 def test_it_ends_with_its_parent() -> None:
     with service("--workers", "1", "--exit-with-parent") as running:
         assert running.process.stdin is not None
