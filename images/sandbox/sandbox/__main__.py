@@ -55,6 +55,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--canary-seconds", type=float, default=30.0, help="between two checks of each worker (%(default)s)"
     )
+    parser.add_argument(
+        "--site-packages", action="store_true", help="programs and tests may import what is installed here, numpy say"
+    )
     parser.add_argument("--log-format", choices=logs.FORMATS, default="text", help="(%(default)s)")
     parser.add_argument("--log-programs", action="store_true", help="log programs and tests with their verdicts")
     parser.add_argument("--exit-with-parent", action="store_true", help="end when standard input ends")
@@ -90,6 +93,14 @@ def temporary_folder() -> str:
         return tempfile.gettempdir()
     except FileNotFoundError:
         return ""
+
+
+def packages(offered: bool) -> tuple[str, ...]:
+    """The folders of third-party packages that this interpreter uses, if they are to be offered."""
+    names = ("site-packages", "dist-packages")
+    return tuple(
+        folder for folder in sys.path if offered and os.path.basename(folder) in names and os.path.isdir(folder)
+    )
 
 
 def is_stream(descriptor: int) -> bool:
@@ -153,7 +164,9 @@ def configure(options: argparse.Namespace) -> Configuration:
     """The service's configuration, from the options and the environment."""
     optional = frozenset(options.optional_layer)
     return Configuration(
-        settings=Settings(options.memory_mib << 20, not options.without_landlock, options.scratch),
+        settings=Settings(
+            options.memory_mib << 20, not options.without_landlock, options.scratch, packages(options.site_packages)
+        ),
         workers=options.workers,
         capacity=options.queue,
         token=os.environ.get("SANDBOX_TOKEN") or None,

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from sandbox import arrays
+
 MAX_RANGE = 10_000_000  # a longer range would let a short message fill the judge
 MAX_DIGITS = 100_000  # of a Decimal
 Parts = list[Any]
@@ -184,6 +186,8 @@ _IMPORTED: dict[tuple[str, str], Kind] = {
     ("datetime", "datetime"): Kind("J", "datetime", _moment_parts, _moment("datetime")),
     ("datetime", "date"): Kind("Z", "date", _moment_parts, _moment("date")),
     ("datetime", "time"): Kind("W", "time", _moment_parts, _moment("time")),
+    ("numpy", "ndarray"): Kind("m", "ndarray", arrays.array_parts, arrays.make_array),
+    ("numpy", "generic"): Kind("v", "scalar", arrays.scalar_parts, arrays.make_scalar),
     ("datetime", "timedelta"): Kind("H", "timedelta", _duration_parts, _duration),
 }
 

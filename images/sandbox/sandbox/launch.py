@@ -13,7 +13,7 @@ from typing import Any
 from sandbox.warm import PACKAGE_ROOT
 
 # A fixed seed makes the order of sets, and so a verdict, the same every time.
-ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def start(module: str, settings: dict[str, Any], channels: list[socket.socket]) -> subprocess.Popen[bytes]:

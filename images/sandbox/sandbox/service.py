@@ -123,7 +123,7 @@ class Service:
         return models.Readiness(
             ready=reason is None,
             reason=reason,
-            version=package_version(),
+            version=package_version(self.configuration.settings.packages),
             python=platform.python_version(),
             landlock_abi=landlock.abi(),
             runtime=self.configuration.runtime,
@@ -208,9 +208,8 @@ def make_app(service: Service) -> fastapi.FastAPI:
         yield
         await asyncio.to_thread(service.pool.stop)
 
-    app = fastapi.FastAPI(
-        title="grpo-code sandbox", version=package_version(), lifespan=lifespan, docs_url=None, redoc_url=None
-    )
+    version = package_version(service.configuration.settings.packages)
+    app = fastapi.FastAPI(title="grpo-code sandbox", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
 
     @app.exception_handler(RequestValidationError)
     async def explain(_: fastapi.Request, error: RequestValidationError) -> JSONResponse:

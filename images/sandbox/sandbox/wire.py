@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from sandbox import kinds
+from sandbox import arrays, kinds
 
 MAX_MESSAGE_BYTES = 4 << 20  # between examiner and program
 MAX_ITEM_BYTES = 1 << 28  # between service and judge, which trust each other
@@ -121,6 +121,8 @@ def _scalar(value: Any) -> Any:
     kind = type(value)
     if value is None or kind is bool or kind is float:
         return value
+    if kind is not int and kind is not str and arrays.is_scalar_type(kind):
+        return _NOT_SCALAR
     if issubclass(kind, str):
         return "s" + str.__str__(value)
     if issubclass(kind, int):

@@ -18,11 +18,15 @@ STOP_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What all workers share: bytes of address space for each jailed process, Landlock or not, where scratch lies."""
+    """What all workers share: bytes of address space for each jailed process, Landlock or not, where scratch lies.
+
+    packages: folders of third-party packages that programs and tests may import.
+    """
 
     memory_bytes: int
     use_landlock: bool
     scratch_parent: str
+    packages: tuple[str, ...] = ()
 
 
 class WorkerLost(Exception):
@@ -37,7 +41,11 @@ class Worker:
         self._scratch = os.path.join(settings.scratch_parent, f"sandbox-{os.getpid()}-{secrets.token_hex(6)}")
         self._connection, service = socket.socketpair()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        shared = {"memory_bytes": settings.memory_bytes, "use_landlock": settings.use_landlock}
+        shared = {
+            "memory_bytes": settings.memory_bytes,
+            "use_landlock": settings.use_landlock,
+            "packages": settings.packages,
+        }
         self._processes: list[subprocess.Popen[bytes]] = []
         with service, ours, theirs:
             self._processes.append(launch.start("zygote", {"scratch": self._scratch, **shared}, [theirs]))
