@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from sandbox import kernel, verdict, warm, wire
+from sandbox.core import Core
 from sandbox.jail import Jail
 from sandbox.supervise import Examiner, Run, ZygoteLink
 
@@ -30,6 +31,7 @@ class Judge:
         self._jail = jail
         self._memory_bytes = memory_bytes
         self._examiner: Examiner | None = None
+        self._core = Core()
 
     def serve(self) -> None:
         """Answer items until the service closes its end."""
@@ -43,6 +45,7 @@ class Judge:
                 return
             self._service.sendall(wire.frame(self.judge(self._examiner, item), limit=wire.MAX_ITEM_BYTES))
             del item
+            self._core.rest()
 
     def judge(self, examiner: Examiner, item: dict[str, Any]) -> dict[str, Any]:
         """The verdict on one item of the request (see models.Item)."""
@@ -64,11 +67,12 @@ class Judge:
         return verdict.make(item, run.tests, ending.cpu_seconds, started)
 
     def _examine(self, examiner: Examiner, item: dict[str, Any]) -> tuple[Run, verdict.Ending]:
+        self._core.gather([self._zygote.pid, examiner.pid])
         ours, theirs = socket.socketpair()
         with ours, theirs:
             program_pid = self._zygote.spawn(theirs, item["timeout_s"])
             theirs.close()
-            run = examiner.run(item, ours, program_pid, self._service)
+            run = examiner.run(item, ours, program_pid, self._service, self._core)
         if run.spent:
             self._examiner = None
         gone = bool(run.tests) and run.tests[-1]["outcome"] == "gone"

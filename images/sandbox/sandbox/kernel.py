@@ -46,6 +46,11 @@ def system_call(number: int, *arguments: object) -> int:
     return result
 
 
+def current_core() -> int:
+    """The core that this thread runs on (sched_getcpu(3))."""
+    return int(_libc.sched_getcpu())
+
+
 def drop_capabilities() -> None:
     """Empty every capability set of this process for good. Harmless for a process that has none."""
     for capability in range(CAPABILITIES):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from sandbox import examiner, kernel, wire, zygote
+from sandbox.core import Core
 from sandbox.jail import FIRST_CHANNEL, Jail, Limits
 from sandbox.verdict import Ending
 
@@ -34,10 +35,12 @@ class ZygoteLink:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
+        self.pid = 0  # known once it has said hello
 
     def hello(self) -> int:
         """Wait until the zygote is warm; the kernel's Landlock ABI. Raises EOFError."""
-        return int(self._receive(16))
+        abi, self.pid = zygote.HELLO.unpack(self._receive(zygote.HELLO.size))
+        return int(abi)
 
     def spawn(self, connection: socket.socket, cpu_seconds: float) -> int:
         """Fork a jailed program at the other end of `connection`; its pid."""
@@ -134,11 +137,13 @@ class Examiner:
         theirs.close()
         os.close(their_records)
 
-    def run(self, item: dict[str, Any], connection: socket.socket, program_pid: int, service: socket.socket) -> Run:
+    def run(
+        self, item: dict[str, Any], connection: socket.socket, program_pid: int, service: socket.socket, core: Core
+    ) -> Run:
         """Have the item's tests run against the program at the other end of `connection`, which is closed here.
 
         Afterwards this examiner may be dead: then `spent` is set. `service` is only watched for hanging up: then
-        nobody would read the verdict, and this process ends.
+        nobody would read the verdict, and this process ends. Both processes leave `core` at the first tick.
         """
         run = Run(item["timeout_s"])
         watch = Watch(run.timeout_s, program_pid, self.pid)
@@ -156,6 +161,8 @@ class Examiner:
             events = [descriptor for descriptor, _ in poll.poll(TICK_SECONDS * 1000)]
             if service.fileno() in events:
                 raise SystemExit
+            if not events:
+                core.free([program_pid, self.pid])
             marks = self._hear() if events else None
             sound = self._take_records(run)  # all that were written before the marks
             if marks:  # SPENT is sent before anything of the item runs: a hostile test cannot take it back

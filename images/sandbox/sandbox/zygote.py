@@ -25,6 +25,7 @@ import bisect, cmath, collections, functools, heapq, itertools, math, operator, 
 
 SPAWN, FINISH = b"S", b"F"
 REQUEST = struct.Struct(">cd")  # the operation; CPU seconds to allow, or seconds to wait for the child's own end
+HELLO = struct.Struct(">ii")  # the kernel's Landlock ABI, the zygote's pid
 SPAWNED = struct.Struct(">i")  # the child's pid
 # Whether by itself, wait status, CPU seconds, largest resident memory in bytes, whether the scratch folder overflowed.
 ENDING = struct.Struct(">?idq?")
@@ -141,7 +142,7 @@ def main() -> None:
     zygote = Zygote(control, **settings)
     warm.settle()
     try:
-        control.send(b"%d" % landlock.abi())
+        control.send(HELLO.pack(landlock.abi(), os.getpid()))
         zygote.serve()
     finally:
         zygote.stop()
