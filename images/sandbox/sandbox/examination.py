@@ -20,6 +20,10 @@ HARMLESS_NODES = (
     *(ast.Module, ast.Assert, ast.Expr, ast.Assign, ast.expr, ast.expr_context, ast.operator, ast.unaryop),
     *(ast.boolop, ast.cmpop, ast.keyword, ast.comprehension, ast.arguments, ast.arg),
 )
+HARMLESS_KINDS = frozenset(
+    kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, HARMLESS_NODES)
+)
+IN_EVERY_NAMESPACE = frozenset({"__builtins__", "__name__"})
 # Attributes that lead from a value into the interpreter: `(x for x in y).gi_frame.f_back.f_globals` has no underscore.
 TELLING_ATTRIBUTES = frozenset(
     name
@@ -52,9 +56,9 @@ def compile_item(setup: str, tests: list[str]) -> Examination:
     """Compile setup and tests, each on its own and never together with the program. Raises TestFault."""
     setup_tree = _parse(setup, "setup")
     trees = [_parse(source, f"test {index}") for index, source in enumerate(tests)]
-    used = {node.id for tree in [setup_tree, *trees] for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    free = {name for name in used - _defined_by(setup_tree) if not hasattr(builtins, name)}
-    bare, read, bound = _uses([setup_tree, *trees])
+    nodes = [node for tree in [setup_tree, *trees] for node in ast.walk(tree)]
+    used, bare, read, bound = _uses(nodes)
+    free = {name for name in used - _defined_by(setup_tree) - IN_EVERY_NAMESPACE if not hasattr(builtins, name)}
     modules = (free & COMPUTING_MODULES) - bare - bound
     return Examination(
         _compile(setup_tree, "setup"),
@@ -62,13 +66,13 @@ def compile_item(setup: str, tests: list[str]) -> Examination:
         modules,
         free - modules,
         (free & read) - bound,
-        bool(setup_tree.body or modules) or any(map(leaves_traces, trees)),
+        bool(setup_tree.body or modules) or leaves_traces(nodes),
     )
 
 
-def leaves_traces(tree: ast.Module) -> bool:
-    """Whether a block may do more than compute: import, define, change an attribute, or reach beyond harmless names."""
-    return not all(isinstance(node, HARMLESS_NODES) and _is_harmless(node) for node in ast.walk(tree))
+def leaves_traces(nodes: list[ast.AST]) -> bool:
+    """Whether tests may do more than compute: import, define, change an attribute, or reach beyond harmless names."""
+    return not all(type(node) in HARMLESS_KINDS and _is_harmless(node) for node in nodes)
 
 
 def _is_harmless(node: ast.AST) -> bool:
@@ -87,15 +91,22 @@ def _attributes_of_arrays() -> frozenset[str]:
     return frozenset(dir(numpy.ndarray)) if numpy else frozenset()
 
 
-def _uses(trees: list[ast.Module]) -> tuple[set[str], set[str], set[str]]:
-    """Names that are used other than before a dot; those of them that are not only called; names that are bound."""
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    dotted = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    names = [node for node in nodes if isinstance(node, ast.Name)]
+def _uses(nodes: list[ast.AST]) -> tuple[set[str], set[str], set[str], set[str]]:
+    """All names; those used other than before a dot; those of them that are not only called; names that are bound."""
+    names: list[ast.Name] = []
+    dotted: set[int] = set()
+    called: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            names.append(node)
+        elif isinstance(node, ast.Attribute):
+            dotted.add(id(node.value))
+        elif isinstance(node, ast.Call):
+            called.add(id(node.func))
     bare = [name for name in names if id(name) not in dotted and type(name.ctx) is ast.Load]
+    read = {name.id for name in bare if id(name) not in called}
     bound = {name.id for name in names if type(name.ctx) is not ast.Load}
-    return {name.id for name in bare}, {name.id for name in bare if id(name) not in called}, bound
+    return {name.id for name in names}, {name.id for name in bare}, read, bound
 
 
 def _defined_by(tree: ast.Module) -> set[str]:
