@@ -88,7 +88,7 @@ def read_globals(names: set[str], namespace: dict[str, Any], link: Link) -> None
     for name in names:
         try:
             value = link.ask("value", namespace[name])
-        except (Exception, ProgramGone, ProgramStopped):  # not there, or not to be had: the test will see
+        except (Exception, ProgramGone, ProgramStopped, TestFault):  # not there, or not to be had: the test will see
             continue
         if not isinstance(value, standins.StandIn):
             namespace[name] = value
