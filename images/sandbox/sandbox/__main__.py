@@ -143,7 +143,11 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket; exits with code 2 and a sentence when the address is taken or is none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=512)
+        listener = socket.create_server((host, port), family=family, backlog=512)
+        # Connections inherit it. asyncio sees a socket made elsewhere and leaves it unset: an answer's body would wait
+        # 40 ms for the client to acknowledge its head.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         print(f"sandbox: cannot listen on {host} port {port}: {error.strerror or error}.", file=sys.stderr)
         raise SystemExit(2) from None
