@@ -47,3 +47,18 @@ def test_nothing_is_left_for_the_next(sandbox_url: str) -> None:
         status, answer, _ = post(sandbox_url, {"items": items})
         assert status == 200
         assert [verdict["outcome"] for verdict in answer["verdicts"]] == [attack.outcome] * 4, attack.name
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def Node(value):\n    return value\ndef f(root):\n    return 9",
+        "def Node(value):\n    raise ValueError\ndef f(root):\n    return 9",
+        "class Node:\n    def __init__(self, *a): pass\n    def __setattr__(self, *a): raise SystemExit\nf = Node",
+        "import os\ndef Node(value):\n    os._exit(0)\n",
+        "def f(root):\n    return 9",
+    ],
+)
+def test_breaking_setup_does_not_get_a_program_out_of_being_judged(judge: Judge, program: str) -> None:
+    verdict = judge(program, ["assert f(root) == 2"], setup="root = Node(1)\nroot.left = Node(2)")
+    assert (verdict["outcome"], verdict["passed"]) == ("error", False), verdict

@@ -96,6 +96,7 @@ def _uses(nodes: list[ast.AST]) -> tuple[set[str], set[str], set[str], set[str]]
     names: list[ast.Name] = []
     dotted: set[int] = set()
     called: set[int] = set()
+    bound: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name):
             names.append(node)
@@ -103,9 +104,11 @@ def _uses(nodes: list[ast.AST]) -> tuple[set[str], set[str], set[str], set[str]]
             dotted.add(id(node.value))
         elif isinstance(node, ast.Call):
             called.add(id(node.func))
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
     bare = [name for name in names if id(name) not in dotted and type(name.ctx) is ast.Load]
     read = {name.id for name in bare if id(name) not in called}
-    bound = {name.id for name in names if type(name.ctx) is not ast.Load}
+    bound |= {name.id for name in names if type(name.ctx) is not ast.Load}
     return {name.id for name in names}, {name.id for name in bare}, read, bound
 
 

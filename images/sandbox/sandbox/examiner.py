@@ -69,7 +69,7 @@ def _execute(code: CodeType, namespace: dict[str, Any], link: Link, is_setup: bo
 def _blame(error: BaseException, link: Link, is_setup: bool) -> Outcome:
     if standins.is_from_program(error):
         return "error", f"the program raised {_describe(error)}"
-    if is_setup:
+    if is_setup and not link.has_answered:  # else a program could choose to be unjudged
         return "infra", f"the data set is at fault: setup raised {_describe(error)}"
     if isinstance(error, ImportError) or not isinstance(error, Exception):
         return "infra", f"the data set is at fault: the test raised {_describe(error)}"

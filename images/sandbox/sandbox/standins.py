@@ -77,9 +77,14 @@ class Link:
         self._handles.clear()
         self.last_value = _NOTHING
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the tests have got anything from the program: what goes wrong may then be its doing."""
+        return self.last_value is not _NOTHING
+
     def last_value_text(self) -> str:
         """The last value the program gave, shortened for people."""
-        if self.last_value is _NOTHING:
+        if not self.has_answered:
             return "none yet"
         try:
             return _SHORT.repr(self.last_value)
@@ -106,7 +111,7 @@ class Link:
     def _unsendable(self, error: Exception) -> BaseException:
         """The test's fault as long as nothing of the program's is in it: else a program could choose to be unjudged."""
         reason = f"the test hands the program what cannot be sent: {error}"
-        if self.last_value is _NOTHING:
+        if not self.has_answered:
             self.fault = f"the data set is at fault: {reason}"
             return TestFault(self.fault)
         self.violation = reason
