@@ -1,6 +1,7 @@
 """The self-test finds what leaks, and a service that leaks judges nothing."""
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from sandbox import landlock, layers, models, probes, service
 from sandbox.metrics import Metrics
 from sandbox.pool import Pool
+from sandbox.version import judge_version
 from sandbox.worker import Settings
 
 from tests.sandbox.conftest import make_item
@@ -150,3 +152,15 @@ def test_rights_grow_with_the_kernel_s_landlock() -> None:
     assert masks[6] == (0xFFFF, 3, 3)
     for earlier, later in itertools.pairwise(masks):
         assert all(old & new == old for old, new in zip(earlier, later, strict=True))
+
+
+def test_the_version_changes_with_whatever_verdicts_depend_on(tmp_path: Path) -> None:
+    plain = Settings(MEMORY, True, str(tmp_path))
+    (tmp_path / "numpy-2.0.dist-info").mkdir()
+    others = [
+        dataclasses.replace(plain, memory_bytes=MEMORY // 2),
+        dataclasses.replace(plain, use_landlock=False),
+        dataclasses.replace(plain, packages=(str(tmp_path),)),
+    ]
+    assert len({judge_version(settings) for settings in [plain, *others]}) == 4
+    assert judge_version(dataclasses.replace(plain, scratch_parent="/elsewhere")) == judge_version(plain)

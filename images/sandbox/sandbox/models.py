@@ -114,7 +114,9 @@ class Readiness(BaseModel):
 
     ready: bool
     reason: str | None = Field(description="Why it is not ready.")
-    version: str = Field(description="Digest of the judging code and the interpreter: verdicts may change with it.")
+    version: str = Field(
+        description="Digest of judging code, interpreter, packages and limits: verdicts may change with it."
+    )
     python: str
     landlock_abi: int = Field(description="0: the kernel has none.")
     runtime: str = Field(description="Whose table says which layers are required.")

@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from sandbox import landlock, layers, logs, models, pool, probes
 from sandbox.fairness import Verdict
 from sandbox.metrics import Metrics
-from sandbox.version import package_version
+from sandbox.version import judge_version
 from sandbox.worker import Settings
 
 log = logging.getLogger("sandbox")
@@ -123,7 +123,7 @@ class Service:
         return models.Readiness(
             ready=reason is None,
             reason=reason,
-            version=package_version(self.configuration.settings.packages),
+            version=judge_version(self.pool.settings),
             python=platform.python_version(),
             landlock_abi=landlock.abi(),
             runtime=self.configuration.runtime,
@@ -208,7 +208,7 @@ def make_app(service: Service) -> fastapi.FastAPI:
         yield
         await asyncio.to_thread(service.pool.stop)
 
-    version = package_version(service.configuration.settings.packages)
+    version = judge_version(service.pool.settings)
     app = fastapi.FastAPI(title="grpo-code sandbox", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
 
     @app.exception_handler(RequestValidationError)
