@@ -4,9 +4,9 @@ import os
 import threading
 
 import pytest
-
 from sandbox import kernel
 from sandbox.core import Core
+
 from tests.sandbox.conftest import make_item, post
 from tests.sandbox.running import command_of, service, wait_until
 

@@ -73,10 +73,11 @@ class Judge:
             program_pid = self._zygote.spawn(theirs, item["timeout_s"])
             theirs.close()
             run = examiner.run(item, ours, program_pid, self._service, self._core)
-        if run.spent:
-            self._examiner = None
-        gone = bool(run.tests) and run.tests[-1]["outcome"] == "gone"
-        return run, self._zygote.finish(PATIENCE_SECONDS if gone else 0.0)
+            if run.spent:
+                self._examiner = None
+            gone = bool(run.tests) and run.tests[-1]["outcome"] == "gone"
+            # With `ours` still open: a program that sees its connection end would spend time on that before it dies.
+            return run, self._zygote.finish(PATIENCE_SECONDS if gone else 0.0)
 
 
 def main() -> None:

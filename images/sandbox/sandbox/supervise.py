@@ -140,7 +140,7 @@ class Examiner:
     def run(
         self, item: dict[str, Any], connection: socket.socket, program_pid: int, service: socket.socket, core: Core
     ) -> Run:
-        """Have the item's tests run against the program at the other end of `connection`, which is closed here.
+        """Have the item's tests run against the program at the other end of `connection`.
 
         Afterwards this examiner may be dead: then `spent` is set. `service` is only watched for hanging up: then
         nobody would read the verdict, and this process ends. Both processes leave `core` at the first tick.
@@ -153,7 +153,6 @@ class Examiner:
         except OSError:
             run.examiner_status, run.spent = self.end(), True
             return run
-        connection.close()
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(service, 0)

@@ -5,7 +5,7 @@ folder and nothing else. When the judge is done the zygote makes sure the child 
 the folder.
 """
 
-import _signal  # signal.signal without its search for enumeration members, which touches much memory in every fork
+import _signal  # type: ignore[import-not-found]  # signal.signal without its search for enumeration members, which touches much memory in every fork
 import contextlib
 import os
 import select
@@ -143,6 +143,7 @@ def main() -> None:
     warm.settle()
     try:
         control.send(HELLO.pack(landlock.abi(), os.getpid()))
-        zygote.serve()
+        with contextlib.suppress(ConnectionError):  # the judge ended in the middle of a request
+            zygote.serve()
     finally:
         zygote.stop()
