@@ -13,7 +13,7 @@ from sandbox.pool import Pool
 
 CLIENT = "the self-test"
 WRITABLE = "<writable>"  # stands for the folder where scratch folders lie: a read-only root would prove nothing
-PATIENT_SECONDS, LIMIT_SECONDS = 10.0, 0.3  # the second for probes that must run into their limit
+PATIENT_SECONDS, LIMIT_SECONDS = 10.0, 0.2  # the second for probes that must run into their limit
 
 _ATTEMPT = """
 def attempt():
