@@ -67,6 +67,20 @@ FORGED_RECORDS = [
     Hostile("a detail that is a number", [_RECORDS + "record(index=0, outcome='failed', detail=7)"]),
     Hostile("a detail of megabytes", [_RECORDS + "record(index=0, outcome='failed', detail='x' * (900 << 10))"]),
     Hostile("records of tests to come", [_RECORDS + "for i in range(99): record(index=i, **PASSED)"]),
+    Hostile(
+        "goes on after the program went away",
+        [
+            _RECORDS + "record(index=0, outcome='gone', detail=''); record(index=1, **PASSED); mark()",
+            "assert f(3) == 9",
+        ],
+    ),
+    Hostile(
+        "megabytes for every test to come",
+        [_RECORDS + "for i in range(200): record(index=i, outcome='passed', detail='x' * (1 << 19))"],
+        timeout_s=5.0,
+    ),
+    Hostile("trouble with the jail", [_RECORDS + "record(jail='x' * (900 << 10)); os._exit(0)"]),
+    Hostile("a record that nests", [_RECORDS + "os.write(4, b'[' * (500 << 10) + b'\\n'); mark()"]),
     Hostile("another item's id", [_RECORDS + "record(index=0, id='neighbour-0', passed=False, **PASSED)"]),
     Hostile("half a record", [_RECORDS + 'os.write(4, b\'{"index": 0, "outco\'); os._exit(0)']),
     Hostile("no JSON", [_RECORDS + "os.write(4, b'passed\\n\\xff\\n[[[[\\n7\\n')"]),

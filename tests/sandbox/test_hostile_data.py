@@ -56,6 +56,8 @@ def test_neighbours_keep_their_verdicts(lone_worker: str, hostile: Hostile) -> N
         verdict = verdicts[f"hostile-{number}"]
         assert verdict["outcome"] in hostile.outcomes, verdict
         assert MARK not in str(verdict)
+        assert len(verdict["tests"]) == len(hostile.tests)
+        assert len(str(verdict)) < 2000
     assert not os.path.exists("/tmp/hostile")
 
 

@@ -65,6 +65,7 @@ class Run:
     """What has been recorded of one item so far."""
 
     timeout_s: float
+    expected: int  # number of the item's tests
     tests: list[dict[str, Any]] = field(default_factory=list)
     program_loading: bool = False  # from here on, what happens is the program's doing
     trouble: str = ""  # with the jail, before anything foreign ran
@@ -73,20 +74,26 @@ class Run:
     examiner_status: int = 0  # wait status of an examiner that died
     spent: bool = False  # the examiner has been ended and serves no further item
 
+    @property
+    def all_passed(self) -> bool:
+        """Whether every test recorded so far has passed: none is run after one that has not."""
+        return not self.tests or self.tests[-1]["outcome"] == "passed"
+
     def take(self, record: dict[str, Any]) -> None:
         """One record of the examiner. Raises KeyError for what is none.
 
-        Whoever runs the tests writes the records: a hostile test can forge those of its own item, and no more.
+        Whoever runs the tests writes the records: a hostile test can forge those of its own item, and no more. What is
+        taken is never more than an honest examiner would write.
         """
         if "loading" in record:
             self.program_loading = True
         elif "jail" in record:
-            self.trouble = str(record["jail"])
-        elif record["index"] == len(self.tests):
-            outcome = record["outcome"]
+            self.trouble = str(record["jail"])[: examiner.MAX_DETAIL]
+        elif record["index"] == len(self.tests) < self.expected and self.all_passed:
+            outcome, detail = record["outcome"], str(record["detail"])[: examiner.MAX_DETAIL]
             if outcome not in EXAMINED:
                 raise KeyError(outcome)
-            self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": str(record["detail"])})
+            self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": detail})
 
 
 class Watch:
@@ -145,7 +152,7 @@ class Examiner:
         Afterwards this examiner may be dead: then `spent` is set. `service` is only watched for hanging up: then
         nobody would read the verdict, and this process ends. Both processes leave `core` at the first tick.
         """
-        run = Run(item["timeout_s"])
+        run = Run(item["timeout_s"], len(item["tests"]))
         watch = Watch(run.timeout_s, program_pid, self.pid)
         try:
             socket.send_fds(self._control, [b"\0"], [connection.fileno()])
@@ -196,7 +203,7 @@ class Examiner:
                     return False
         except BlockingIOError:
             return True
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return False
         return True
 
