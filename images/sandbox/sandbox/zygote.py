@@ -5,7 +5,7 @@ folder and nothing else. When the judge is done the zygote makes sure the child 
 the folder.
 """
 
-import _signal  # type: ignore[import-not-found]  # signal.signal without its search for enumeration members, which touches much memory in every fork
+import _signal  # type: ignore[import-not-found]  # for a fork: `signal` looks for enumeration members, in much memory
 import contextlib
 import os
 import select
