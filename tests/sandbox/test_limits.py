@@ -4,12 +4,11 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sandbox import models, reaper
+from sandbox import models
 from sandbox.service import MAX_BODY_BYTES
 
 from tests.sandbox.conftest import make_item, post
@@ -160,19 +159,3 @@ def test_a_taken_port_for_metrics_is_one_sentence(sandbox_url: str) -> None:
     assert ending.returncode == 2
     assert "cannot serve metrics" in ending.stderr
     assert "Traceback" not in ending.stderr
-
-
-def test_zombies_are_counted_only_while_nobody_reaps_them() -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", "import os, sys\nif os.fork() == 0: os._exit(0)\nprint(os.getpid())\nsys.stdin.read()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with parent:
-        assert parent.stdout is not None
-        assert parent.stdin is not None
-        parent.stdout.readline()
-        time.sleep(0.1)
-        assert reaper.lasting_zombies([parent.pid]) == 1
-        assert reaper.lasting_zombies([]) == 0
-        parent.stdin.close()

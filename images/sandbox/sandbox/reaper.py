@@ -4,6 +4,7 @@ When a judge or a zygote is lost, its jailed forks die with it and fall to the n
 makes itself that (as PID 1 of a container it is anyway), and reaps them here.
 """
 
+import contextlib
 import os
 import threading
 import time
@@ -39,8 +40,9 @@ class Reaper:
             for _ in range(LOOKS):
                 time.sleep(PAUSE_SECONDS)
                 for pid in find_zombies([os.getpid()]) - set(self._own()):
-                    # subprocess copes with a child of its own that was reaped here: it counts as ended, too
-                    os.waitpid(pid, os.WNOHANG)
+                    # A worker's own process may be among them: subprocess, which waits for it, copes with either order.
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitpid(pid, os.WNOHANG)
 
 
 def lasting_zombies(parents: list[int]) -> int:
