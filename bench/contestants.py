@@ -71,7 +71,9 @@ class HttpContestant:
 
     def verdicts(self, batch: Sequence[Sample]) -> list[dict[str, Any]]:
         """The service's verdicts on one batch; RuntimeError when it refuses."""
-        answer = self._http.request("POST", self.url + "/v1/verdicts", json={"items": [s.item for s in batch]})
+        body = json.dumps({"items": [sample.item for sample in batch]}).encode()  # ASCII, half surrogate pairs too
+        headers = {"Content-Type": "application/json"}
+        answer = self._http.request("POST", self.url + "/v1/verdicts", body=body, headers=headers)
         if answer.status != 200:
             raise RuntimeError(f"{self.name} answers {answer.status}: {answer.data[:300].decode(errors='replace')}")
         verdicts: list[dict[str, Any]] = answer.json()["verdicts"]
