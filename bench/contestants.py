@@ -148,7 +148,14 @@ def peer(name: str, workers: int, log: Path, prefix: list[str]) -> Iterator[Peer
     """A peer's driver, its command line behind `prefix`."""
     command = [*prefix, str(environment_of(name)), "-P", str(ROOT / "bench/peer_driver.py"), name, str(workers)]
     with log.open("a") as output:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            start_new_session=True,  # an attack may signal its process group, which no namespace bounds
+        )
     with _ended(process):
         yield PeerContestant(name, workers, process)
 
