@@ -148,6 +148,7 @@ def test_saved_files_are_readable_by_everybody(tmp_path: Path) -> None:
     assert (tmp_path / "model.safetensors").read_bytes() == (DEMO_MODEL / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pad_is_eos", [True, False])
 def test_the_unending_base_solves_problems_sometimes_and_never_stops(
     pad_is_eos: bool, tmp_path: Path, sandbox_url: str

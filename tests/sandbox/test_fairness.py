@@ -124,6 +124,7 @@ def seconds_for(url: str, items: list[dict[str, Any]], client: str, outcome: str
     return time.monotonic() - started
 
 
+@pytest.mark.slow
 def test_a_small_batch_waits_at_most_one_deadline_behind_a_greedy_one() -> None:
     with service("--workers", "2") as running:
         alone = seconds_for(running.url, honest("alone"), "modest", "passed")
