@@ -107,6 +107,7 @@ def edit_first_row(file: Path) -> None:
     file.write_text(json.dumps(row) + "\n" + "".join(rest))
 
 
+@pytest.mark.slow
 def test_prepare_is_reused_until_a_row_changes_and_ctrl_c_leaves_nothing_running(runner, problems):
     code, first = runner.until_training("--run-id", "first", "--max-train-samples", "9")
     assert code == 130, first

@@ -235,6 +235,7 @@ def last_line(text: str) -> str:
     return text.strip().split("\n")[-1]
 
 
+@pytest.mark.slow
 def test_mbpp_from_a_hub_and_then_from_its_cache(tmp_path: Path) -> None:
     rows = {"train": full_row(601), "test": full_row(11), "validation": full_row(511), "prompt": full_row(1)}
     copy = write_hub_copy(tmp_path / "mbpp", "full", {split: [row] for split, row in rows.items()})

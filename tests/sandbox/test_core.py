@@ -43,6 +43,7 @@ def test_the_judge_is_followed_and_let_go() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
+@pytest.mark.slow
 @several_cores
 def test_a_program_that_works_is_not_held_to_a_core() -> None:
     loop = make_item("def f(n):\n    while True: pass", ["assert f(1) == 1"], timeout_s=1.5)

@@ -143,6 +143,7 @@ def test_a_small_batch_waits_at_most_one_deadline_behind_a_greedy_one() -> None:
         thread.join()
 
 
+@pytest.mark.slow
 def test_the_same_item_in_flight_is_judged_once(unused_port: int) -> None:
     metrics_url = f"http://127.0.0.1:{unused_port}/metrics"
     with service("--workers", "1", "--metrics-port", str(unused_port)) as running:

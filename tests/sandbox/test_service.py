@@ -97,6 +97,7 @@ def test_full_queue_refuses_the_whole_request() -> None:
         assert [verdict["passed"] for verdict in answers[0][1]["verdicts"]] == [True] * 30
 
 
+@pytest.mark.slow
 def test_waiting_in_the_queue_costs_an_item_nothing() -> None:
     with service("--workers", "1") as running:
         items = [make_item(f"{SLEEP.format(0.2)}# {index}", TEST, id=str(index), timeout_s=0.3) for index in range(10)]
