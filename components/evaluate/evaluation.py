@@ -81,8 +81,7 @@ def evaluate_both(
         torch.set_num_threads(given["threads"])
     source = given["model_name"], given["model_revision"]
     tokenizer = load_tokenizer(*source, use_chat_template=given["use_chat_template"])
-    names = ("temperature", "top_p", "max_completion_length", "use_chat_template")
-    sampling = Sampling(**{key: given[key] for key in names})
+    sampling = Sampling.from_parameters(given)
     client = SandboxClient.from_setting(given["sandbox_url"])
     grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
     results = {}

@@ -16,12 +16,11 @@ from components.evaluate.comparison import Trial
 from components.shared.attempts import Attempt, attempt
 from components.shared.errors import UserError
 from components.shared.grading import Grader
-from components.shared.models import load_adapter, load_model, resolve_precision
+from components.shared.models import MODEL_JSON, load_adapter, load_model, resolve_precision
 from components.shared.problem import Problem
 from components.shared.progress import Progress
 from components.shared.sampling import Sampling
 
-MODEL_JSON = "model.json"
 KINDS = ("adapter", "model")
 
 

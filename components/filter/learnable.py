@@ -106,9 +106,7 @@ class Attempts:
     def __init__(self, candidates: Sequence[Problem], given: dict[str, Any]) -> None:
         self.candidates, self.given, self.store = candidates, given, open_store()
         self.client = SandboxClient.from_setting(given["sandbox_url"])
-        self.sampling = Sampling(
-            **{key: given[key] for key in ("temperature", "top_p", "max_completion_length", "use_chat_template")}
-        )
+        self.sampling = Sampling.from_parameters(given)
         self.prefix = f"cache/{self._content_key()}"
         self.loaded: tuple[Any, Any] | None = None
 

@@ -7,8 +7,8 @@ batch nor on what was sampled before. Temperature and top_p apply before the noi
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -34,6 +34,11 @@ class Sampling:
     top_p: float
     max_completion_length: int
     use_chat_template: bool
+
+    @classmethod
+    def from_parameters(cls, given: Mapping[str, Any]) -> "Sampling":
+        """The sampling that a step's parameters ask for; they have the names of the fields."""
+        return cls(**{field.name: given[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True)

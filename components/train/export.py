@@ -11,9 +11,9 @@ from typing import Any
 
 from transformers import GenerationConfig
 
+from components.shared.models import MODEL_JSON
 from components.shared.program import STOP_STRINGS
 
-MODEL_JSON = "model.json"
 _WANTED = {
     "adapter": ("adapter_config.json", "adapter_model.safetensors"),
     "model": ("config.json", "model*.safetensors", "model.safetensors.index.json"),

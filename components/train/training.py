@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from components.shared.grading import Grader
 from components.shared.models import load_tokenizer, resolve_precision
 from components.shared.problem import Problem, training_problems
 from components.shared.progress import duration, say
-from components.shared.run import record, run_id_of
+from components.shared.run import folder_of, record, run_id_of
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import Store, open_store, upload_folder
@@ -29,7 +30,7 @@ from components.train.schedule import Schedule, plan, prompt_order
 from components.train.watch import Journal, Watch, time_shares
 
 # What must be the same when a run is continued; the rest (sandbox, checkpoints kept, threads) may change.
-SAMPLING = ("temperature", "top_p", "max_completion_length", "use_chat_template")
+SAMPLING = tuple(field.name for field in fields(Sampling))
 BATCHES = ("epochs", "batch_size", "num_generations", "micro_batch_size")
 LEARNING = ("lr", "beta", "precision", "seed", "grpo_overrides")
 FIXED = (*SAMPLING, *BATCHES, *LEARNING, "model_name", "model_revision", "method", "lora_r", "lora_alpha", "reward")
@@ -45,7 +46,7 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
     if given["threads"]:
         torch.set_num_threads(given["threads"])
     store, name = open_store(), run_id_of(run_id, resume_run)
-    upload_folder(store, f"runs/{name}", problems)
+    upload_folder(store, folder_of(name), problems)
     training = training_problems(problems)
     schedule = plan(
         problems=len(training), **{key: given[key] for key in ("epochs", "batch_size", "num_generations")},
@@ -57,7 +58,7 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
         session.hand_on(model)
         session.write_report(finished=True)
         shutil.copyfile(session.report_file, report)
-    upload_folder(store, f"runs/{name}/train", model)
+    upload_folder(store, f"{folder_of(name)}/train", model)
     record(store, name, parameters=given, seconds={"train": round(time.monotonic() - start, 1)})
     return session.summary()
 
@@ -76,7 +77,7 @@ class Session:
     ) -> None:
         self.store, self.name, self.schedule, self.given, self.folder = store, name, schedule, given, folder
         self.report_file = folder / "report.html"
-        self.journal = Journal(store, f"runs/{name}/train")
+        self.journal = Journal(store, f"{folder_of(name)}/train")
         fixed = {key: given[key] for key in FIXED}
         self.checkpoints = Checkpoints(store, name, keep=given["keep_checkpoints"], settings=fixed)
         self.tokenizer = load_tokenizer(
@@ -89,7 +90,7 @@ class Session:
         given = self.given
         client = SandboxClient.from_setting(given["sandbox_url"])
         say("train", f"the sandbox is ready (judge {client.version()[:12]})")
-        sampling = Sampling(**{key: given[key] for key in SAMPLING})
+        sampling = Sampling.from_parameters(given)
         return Watch(
             schedule=self.schedule,
             num_generations=given["num_generations"],
@@ -137,7 +138,7 @@ class Session:
             f"{given['method']} on {given['model_name']} ({size:.1f} M parameters, {dtype}, {policy.device}), "
             f"{problems} problems, {schedule.steps} steps of {schedule.prompts_per_step} prompts x "
             f"{given['num_generations']} completions, micro batches of {schedule.micro_batch_size}; "
-            f"watch {self.store.uri(f'runs/{self.name}/train/report.html')}"
+            f"watch {self.store.uri(f'{folder_of(self.name)}/train/report.html')}"
         )
 
     def train(self) -> None:
@@ -196,7 +197,7 @@ class Session:
             finished=finished,
         )
         self.report_file.write_text(page, encoding="utf-8")
-        self.store.upload(f"runs/{self.name}/train/report.html", self.report_file)
+        self.store.upload(f"{folder_of(self.name)}/train/report.html", self.report_file)
 
     def summary(self) -> dict[str, float]:
         """Mean reward and pass rate of the first and last tenth of the steps, and what was lost."""
