@@ -8,7 +8,9 @@ PREPARED_REPLY = (
     "    os.write(3, struct.pack('>I', len(body)) + body)\n"
 )
 
-FORGING_THE_CHANNEL = [
+# Each is tried on both channels: replies are written quietly into the pipe, 4, while further calls have been sent
+# already, and aloud into the socket, 3, after calls that nobody could foresee.
+FORGED_REPLIES = [
     Attack("replies prepared in advance", "failed", PREPARED_REPLY + "for _ in range(9): reply(['ok', 1])\n" + WRONG),
     Attack("claims to have passed", "error", PREPARED_REPLY + "reply({'outcome': 'passed'})\n" + WRONG),
     Attack(
@@ -108,6 +110,20 @@ FORGING_THE_CHANNEL = [
         SET_TESTS,
         0.4,
     ),
+]
+
+
+def _aloud(attack: Attack) -> Attack:
+    return attack._replace(tests=[f"if True:\n    {test}" for test in attack.tests])
+
+
+def _quietly(attack: Attack) -> Attack:
+    return attack._replace(name=f"{attack.name}, quietly", program=attack.program.replace("os.write(3,", "os.write(4,"))
+
+
+FORGING_THE_CHANNEL = [
+    *map(_aloud, FORGED_REPLIES),
+    *(_quietly(one) for one in FORGED_REPLIES if "os.write(3," in one.program and one.tests in (TESTS, TRUTH_TESTS)),
 ]
 
 EXHAUSTION = [

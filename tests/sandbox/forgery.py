@@ -129,7 +129,13 @@ TAMPERING = [
 ]
 ENDINGS = [
     *("exit()", "raise SystemExit(0)", "import os\nos._exit(0)", "raise KeyboardInterrupt"),
-    *("import os\nos.close(3)", "import os\nos.dup2(0, 3)", "import os\nos.write(3, {raw!r})", "reply({reply!r})"),
+    *(
+        "import os\nos.close({channel})",
+        "import os\nos.dup2(0, {channel})",
+        "import os\nos.dup2(3, 4)",
+        "import os\nos.write({channel}, {raw!r})",
+        "reply({reply!r})",
+    ),
     *("'''", "@staticmethod", "if True:", "x = (", "del f", "f = {value}", "f.__code__ = (lambda n: {value}).__code__"),
     *("import sys\nsys.modules[__name__] = Liar()", "raise StopIteration", "assert False", "import os\nos.abort()"),
     *("import os\nos.read(3, 1 << 16)", "__name__ = '__main__'", "import time\ntime.sleep(0.01)", "\\"),
@@ -139,7 +145,7 @@ IN_THE_CALL = [
     *("import os\n    os._exit(0)", "raise GeneratorExit", "yield {value}", "reply({reply!r})", "raise SystemExit(0)"),
     *(
         "reply({reply!r}); reply({reply2!r})",
-        "import os\n    os.write(3, {raw!r})",
+        "import os\n    os.write({channel}, {raw!r})",
         "raise type('E', (Exception,), {{}})",
     ),
     *("import sys\n    sys._getframe(1).f_locals.clear()", "raise MemoryError", "raise RecursionError", "del n"),
@@ -156,6 +162,7 @@ REPLIES = [
     {"index": 0, "outcome": "passed", "detail": ""}, ["end", "fresh"], ["ok", "L1", "L1", "h1 ot P"], ["ok", [9]],
     ["ok", "R3", 0, 10**15, 1], ["ok", "L3", 9, 1, 2], ["ok", "D2", "svalue", 9], ["ok", "U1", "@int"], ["ok", 9, 9],
 ]  # fmt: skip
+CHANNELS = [3, 4]  # the socket, and the pipe for replies that nobody waits for
 RAW = [b"\xff" * 4, b"\0\0\0\x08[\"ok\",9]",
        b"\0\0\0\x50x", b"passed\n", b"\0" * 4, b"\0\0\0\x02[]", b"[" * 9]  # fmt: skip
 COMPANY = [  # what a right program may do without becoming wrong
@@ -168,7 +175,7 @@ COMPANY = [  # what a right program may do without becoming wrong
 ]
 _REPLY = (
     "import json as _json, os as _os, struct as _struct\ndef reply(message, dumps=_json.dumps, pack=_struct.pack, "
-    "write=_os.write):\n    body = dumps(message).encode()\n    write(3, pack('>I', len(body)) + body)\n"
+    "write=_os.write):\n    body = dumps(message).encode()\n    write(CHANNEL, pack('>I', len(body)) + body)\n"
 )
 
 
@@ -179,7 +186,7 @@ def generate(seed: int) -> Forgery:
     if choose.random() < RIGHT_SHARE:
         company = "".join(part + "\n" for part in choose.sample(COMPANY, choose.randrange(3)))
         return Forgery(f"{company}def f(n):\n    return {task.right}\n", task, True)
-    parts = [_REPLY, _liar(choose)]
+    parts = [_REPLY.replace("CHANNEL", str(choose.choice(CHANNELS))), _liar(choose)]
     parts += [_filled(part, choose) for part in choose.sample(TAMPERING, choose.choice((0, 0, 0, 1, 1, 2, 3)))]
     value = choose.choice(WRAPPERS).format(choose.choice(WRONG_VALUES))
     parts.append(f"def f(n):\n    {_perhaps(IN_THE_CALL, choose)}\n    return {value}")
@@ -214,4 +221,5 @@ def _filled(part: str, choose: random.Random) -> str:
         text=choose.choice(['["ok",9]', '["ok",true]', '["ok","h0 ot P"]', '"passed"']),
         small=choose.choice([0, 1, 7]),
         raw=choose.choice(RAW),
+        channel=choose.choice(CHANNELS),
     )

@@ -169,7 +169,7 @@ REACHING_OUT = [
     trying("arguments", "assert sys.argv != ['']", "sys"),
     trying("shared memory", "shared_memory.SharedMemory(create=True, size=9)", "multiprocessing.shared_memory as "
            "shared_memory"),
-    trying("more descriptors", "assert [n for n in range(6, 999) if os.path.exists(f'/proc/self/fd/{n}')]"),
+    trying("more descriptors", "assert [n for n in range(7, 999) if os.path.exists(f'/proc/self/fd/{n}')]"),
     trying("privileges", "os.setuid(0)"),
     trying("ptrace", "assert ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0", "ctypes, os"),
 ]  # fmt: skip

@@ -107,6 +107,20 @@ TAMPERING = [
         "error",
         "import socket\nreal = socket.socket.sendall\n"
         "socket.socket.sendall = lambda self, data: real(self, b'\\0\\0\\0\\x08\"passed\"')\n" + WRONG,
+        ["assert f(3) == 9"],
+    ),
+    Attack(
+        "every pipe says passed",
+        "error",
+        "import os\nreal = os.write\nos.write = lambda channel, data: real(channel, b'\\0\\0\\0\\x08\"passed\"')\n"
+        + WRONG,
+    ),
+    Attack(
+        "all calls are late",
+        "failed",
+        "import sys\nprogram = sys.modules['sandbox.program']\nreal = program.Program.answer\n"
+        "def answer(self, request):\n    return ['late'] if request[0] == 'ahead' else real(self, request)\n"
+        "program.Program.answer = answer\n" + WRONG,
     ),
     Attack(
         "small integers rewritten",

@@ -7,6 +7,7 @@ compute. The second decides what may be judged by the same process afterwards, s
 import ast
 import builtins
 import functools
+import itertools
 import sys
 import types
 from dataclasses import dataclass
@@ -23,6 +24,12 @@ HARMLESS_NODES = (
 HARMLESS_KINDS = frozenset(
     kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, HARMLESS_NODES)
 )
+# Kinds of nodes that say nothing and have no children, and kinds that have none but of those.
+UNTELLING_NODES = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+UNTELLING = frozenset(kind for kind in HARMLESS_KINDS if issubclass(kind, UNTELLING_NODES))
+CHILDLESS = frozenset({ast.Constant, ast.Name})
+# Where a call may happen more than once or not at all, or what it gives outlives the test.
+UNCERTAIN_NODES = frozenset({ast.BoolOp, ast.IfExp, ast.Lambda, ast.comprehension, ast.NamedExpr, ast.Assign})
 IN_EVERY_NAMESPACE = frozenset({"__builtins__", "__name__"})
 # Attributes that lead from a value into the interpreter: `(x for x in y).gi_frame.f_back.f_globals` has no underscore.
 TELLING_ATTRIBUTES = frozenset(
@@ -49,6 +56,7 @@ class Examination:
     modules: set[str]  # that the tests use as such, and that are Python's whatever the program calls so
     foreign: set[str]  # names that setup and tests use and only the program can define
     read: set[str]  # those of them that are not only called or looked into: their value may be data
+    foreseeable: int  # so many leading tests do no more with the program than call it once, whatever comes of it
     leaves_traces: bool  # whether running them might change this process for the next item
 
 
@@ -56,23 +64,51 @@ def compile_item(setup: str, tests: list[str]) -> Examination:
     """Compile setup and tests, each on its own and never together with the program. Raises TestFault."""
     setup_tree = _parse(setup, "setup")
     trees = [_parse(source, f"test {index}") for index, source in enumerate(tests)]
-    nodes = [node for tree in [setup_tree, *trees] for node in ast.walk(tree)]
+    nodes_of_tests = [_nodes_of(tree) for tree in trees]
+    nodes = [*_nodes_of(setup_tree), *(node for nodes in nodes_of_tests for node in nodes)]
     used, bare, read, bound = _uses(nodes)
     free = {name for name in used - _defined_by(setup_tree) - IN_EVERY_NAMESPACE if not hasattr(builtins, name)}
     modules = (free & COMPUTING_MODULES) - bare - bound
+    foreign = free - modules
+    leaves = bool(setup_tree.body or modules) or leaves_traces(nodes)
+    plain = not leaves and not read & foreign
+    calls_once = itertools.takewhile(bool, (_calls_once(nodes, foreign) for nodes in nodes_of_tests))
     return Examination(
         _compile(setup_tree, "setup"),
         [_compile(tree, f"test {index}") for index, tree in enumerate(trees)],
         modules,
-        free - modules,
+        foreign,
         (free & read) - bound,
-        bool(setup_tree.body or modules) or leaves_traces(nodes),
+        sum(calls_once) if plain else 0,
+        leaves,
     )
+
+
+def _nodes_of(tree: ast.Module) -> list[ast.AST]:
+    """All nodes of a tree but the kinds in UNTELLING; `ast.walk` would take longer than all the rest."""
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:  # which grows meanwhile
+        kind = type(node)
+        if kind in CHILDLESS:
+            continue
+        for name in kind._fields:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                nodes += [part for part in value if isinstance(part, ast.AST) and type(part) not in UNTELLING]
+            elif isinstance(value, ast.AST) and type(value) not in UNTELLING:
+                nodes.append(value)
+    return nodes
 
 
 def leaves_traces(nodes: list[ast.AST]) -> bool:
     """Whether tests may do more than compute: import, define, change an attribute, or reach beyond harmless names."""
     return not all(type(node) in HARMLESS_KINDS and _is_harmless(node) for node in nodes)
+
+
+def _calls_once(nodes: list[ast.AST], foreign: set[str]) -> bool:
+    """Whether a test uses one of the program's names, once, and on every way through it. Names are only called."""
+    names = sum(type(node) is ast.Name and node.id in foreign for node in nodes)
+    return names == 1 and not any(type(node) in UNCERTAIN_NODES for node in nodes)
 
 
 def _is_harmless(node: ast.AST) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sandbox import standins, wire
 from sandbox.examination import Examination, compile_item
+from sandbox.foresight import foresee
 from sandbox.standins import Link, ProgramGone, ProgramStopped, TestFault
 
 SPENT, ENDED = b"S", b"E"  # marks to the judge: serves no further item; the records of an item are complete
@@ -94,10 +95,10 @@ def read_globals(names: set[str], namespace: dict[str, Any], link: Link) -> None
             namespace[name] = value
 
 
-def load_program(source: str, link: Link) -> Outcome:
-    """Load the program into its jail; "passed" when that went well."""
+def load_program(link: Link) -> Outcome:
+    """What came of loading the program, which is under way; "passed" when that went well."""
     try:
-        reply = link.load(source)
+        reply = link.loaded()
     except ProgramGone:
         return ("error", link.violation) if link.violation else ("gone", "")
     except TestFault as fault:
@@ -115,28 +116,29 @@ def load_program(source: str, link: Link) -> Outcome:
     return "error", f"the program raised {name}: {message} while it was loaded"
 
 
-def examine(item: dict[str, Any], connection: socket.socket, report: Report, spend: Callable[[], Any]) -> None:
+def examine(item: dict[str, Any], link: Link, report: Report, spend: Callable[[], Any]) -> None:
     """Run the item's tests in order, up to the first that does not pass.
 
     Args:
         item: entry_point, setup, tests and program, as in the request.
-        connection: to the jailed child that will load the program.
+        link: to the jailed child that will load the program.
         report: called with every record: {"jail": trouble}, {"loading": true}, {"index", "outcome", "detail"}.
         spend: called before anything of the item runs, when its tests can leave something behind.
     """
-    link = Link(connection)
     try:
         examination = compile_item(item["setup"], item["tests"])
     except TestFault as fault:
         return _finish(report, 0, ("infra", f"the data set is at fault: {fault}"))
-    trouble = link.wait_for_jail()
-    if trouble:
-        return report({"jail": trouble})
     if examination.leaves_traces:
         spend()
-    report({"loading": True})
     namespace = make_namespace(examination, item["entry_point"], link)
     try:
+        calls = foresee(examination, namespace, link)
+        report({"loading": True})
+        link.send_ahead(item["program"], calls)
+        trouble = link.wait_for_jail()
+        if trouble:
+            return report({"jail": trouble})
         _run(item, examination, namespace, link, report)
     finally:  # the next item's tests find nothing of this one, not even what waits for the garbage collector
         link.forget()
@@ -145,7 +147,7 @@ def examine(item: dict[str, Any], connection: socket.socket, report: Report, spe
 
 
 def _run(item: dict[str, Any], examination: Examination, namespace: dict[str, Any], link: Link, report: Report) -> None:
-    outcome = load_program(item["program"], link)
+    outcome = load_program(link)
     if outcome[0] == "passed":
         read_globals(examination.read - {item["entry_point"]}, namespace, link)
         outcome = run_block(examination.setup, namespace, link, is_setup=True)
@@ -176,10 +178,12 @@ def serve(control: socket.socket, records: int) -> None:
         os.write(records, json.dumps(record).encode("ascii") + b"\n")
 
     while True:
-        mark, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        mark, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not mark:
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors[0]) as connection:
-            examine(reader.read(), connection, report, lambda: control.send(SPENT))
+        connection, quiet = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors[0]), descriptors[1]
+        with connection:
+            examine(reader.read(), Link(connection, quiet), report, lambda: control.send(SPENT))
+        os.close(quiet)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > memory + MAX_GROWTH_KIB
         control.send(SPENT + ENDED if grown else ENDED)

@@ -5,6 +5,7 @@ examiner, and watches both from outside: CPU time, wall time, and whether anythi
 together from the examiner's record of every test and from how the two processes ended.
 """
 
+import os
 import signal
 import socket
 import time
@@ -69,10 +70,12 @@ class Judge:
     def _examine(self, examiner: Examiner, item: dict[str, Any]) -> tuple[Run, verdict.Ending]:
         self._core.gather([self._zygote.pid, examiner.pid])
         ours, theirs = socket.socketpair()
-        with ours, theirs:
-            program_pid = self._zygote.spawn(theirs, item["timeout_s"])
+        quiet, their_quiet = os.pipe()
+        with ours, theirs, os.fdopen(quiet, "rb", buffering=0):
+            self._zygote.spawn(theirs, their_quiet, item["timeout_s"])
             theirs.close()
-            run = examiner.run(item, ours, program_pid, self._service, self._core)
+            os.close(their_quiet)
+            run = examiner.run(item, [ours.fileno(), quiet], self._zygote, self._service, self._core)
             if run.spent:
                 self._examiner = None
             gone = bool(run.tests) and run.tests[-1]["outcome"] == "gone"

@@ -198,6 +198,9 @@ _EXACT_ONLY = (collections.UserList, collections.UserDict, collections.ChainMap)
 
 def of(kind: type) -> Kind | None:
     """How values of this type travel, by the nearest known base; None for what is not data."""
+    found = _BUILTIN.get(kind)
+    if found is not None:
+        return found
     for base in type.__dict__["__mro__"].__get__(kind):
         found = _BUILTIN.get(base)
         if found is None:

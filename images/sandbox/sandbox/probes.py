@@ -96,7 +96,7 @@ PROBES = (
     _forbidden("kernel", "import socket; socket.socketpair(socket.AF_INET)"),
     Probe("environment", "read", "import os\ndef attempt():\n    return dict(os.environ)", "assert attempt() == {}"),
     Probe("tests: environment", "read", _TRIVIAL, "import os\nassert dict(os.environ) == {}"),
-    Probe("descriptors", "look for more", _OPEN_DESCRIPTORS, "assert attempt() == [0, 1, 2, 3]"),
+    Probe("descriptors", "look for more", _OPEN_DESCRIPTORS, "assert attempt() == [0, 1, 2, 3, 4]"),
     _ends("memory", "return len(bytearray(1 << 46))", "memory"),
     Probe("tests: memory", "bytearray(1 << 46)", _TRIVIAL, "bytearray(1 << 46)", ("memory",)),
     Probe("file size", "write 2 MiB", _LARGE_FILE, "attempt()", ("error",)),

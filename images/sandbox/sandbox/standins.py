@@ -7,14 +7,20 @@ one that is the same for all of their type.
 """
 
 import builtins
+import collections
+import contextlib
 import reprlib
 import socket
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from sandbox import wire
+from sandbox.replies import Replies
 
 T = TypeVar("T")
+AHEAD_BYTES = 32 << 10
+AHEAD_TOKENS = 4096  # more are not worth encoding before their turn
+LATE = ["late"]  # the reply to a call that must wait for its turn (see program.Program.answer)
 
 
 class ProgramGone(BaseException):
@@ -34,40 +40,80 @@ class ProgramStopped(BaseException):
 class Link:
     """The connection to one jailed program."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, quiet: int) -> None:
+        """quiet: a pipe for replies that need not be waited for (see `replies`)."""
         self._connection = connection
-        self._reader = wire.Reader(connection, limit=wire.MAX_MESSAGE_BYTES)
+        self._replies = Replies(connection, quiet)
         self._handles: dict[str, StandIn] = {}
+        self._ahead: collections.deque[list[Any]] = collections.deque()  # calls sent whose turn has not come
         self.last_value: Any = _NOTHING  # of the program, for people to read
         self.gone = False
         self.violation = ""  # what the program's reply did that no reply can do
         self.fault = ""  # what the test asked that cannot be asked
 
+    def send_ahead(self, source: str, calls: list[list[Any]]) -> None:
+        """Send the program, and the calls that the tests are going to make, in their order, before it can answer.
+
+        Of the calls only as many as the connection holds while the program, at work on one of them, does not read.
+        """
+        frames = [wire.frame(["load", source], limit=wire.MAX_MESSAGE_BYTES)]
+        room = AHEAD_BYTES
+        for call in calls:
+            try:
+                frame = wire.frame(["ahead", *call[1:]], limit=room)
+            except wire.TooLarge:
+                break
+            room = max(0, room - len(frame))
+            frames.append(frame)
+            self._ahead.append(call)
+        with contextlib.suppress(OSError):  # it is gone, as reading will show
+            self._connection.sendall(b"".join(frames))
+
     def wait_for_jail(self) -> str:
         """What went wrong while the program's jail was being shut, "" if nothing; nothing foreign has run before."""
         try:
-            return str(self._reader.read())
+            return str(self._replies.read())
         except (EOFError, OSError, wire.WireError) as error:
             return f"its process ended before the program was loaded ({type(error).__name__})"
 
-    def load(self, source: str) -> list[Any]:
-        """Load the program; the reply."""
-        return self._exchange(["load", source])
+    def loaded(self) -> list[Any]:
+        """The reply to the program that was sent ahead."""
+        return self._reply(ahead=True)
+
+    def request(self, operation: str, *operands: Any) -> list[Any]:
+        """What to send for an operation. Raises TypeError and wire.TooLarge for operands that cannot be sent."""
+        request: list[Any] = [operation]
+        wire.encode(operands, request, self._reference)
+        return request
 
     def ask(self, operation: str, *operands: Any) -> Any:
         """One operation on the program; its value, or its exception raised here."""
-        request: list[Any] = [operation]
         try:
-            wire.encode(operands, request, self._reference)
+            request = self.request(operation, *operands)
         except (TypeError, wire.TooLarge) as error:
             raise self._unsendable(error) from None
-        reply = self._exchange(request)
+        return self._value(self._exchange(request), may_stop=operation == "next")
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the next call has been sent already."""
+        return bool(self._ahead)
+
+    def sent_call(self) -> Any:
+        """What came of the next call that was sent ahead, as `ask` gives it."""
+        call = self._ahead.popleft()
+        if self.gone or self.violation:
+            raise ProgramGone
+        reply = self._reply(ahead=True)
+        return self._value(self._exchange(call) if reply == LATE else reply)
+
+    def _value(self, reply: list[Any], *, may_stop: bool = False) -> Any:
         try:
             if reply[0] == "ok":
                 self.last_value = wire.decode(reply[1:], self._resolve)
                 return self.last_value
             _, base, name, message = reply
-            raised = _exception(str(base), str(name), str(message), may_stop=operation == "next")
+            raised = _exception(str(base), str(name), str(message), may_stop=may_stop)
         except (wire.WireError, ValueError, IndexError, RecursionError) as problem:
             raise self._broken(str(problem)) from None
         raise raised
@@ -94,14 +140,24 @@ class Link:
     def _exchange(self, request: list[Any]) -> list[Any]:
         if self.gone or self.violation:
             raise ProgramGone
+        while self._ahead:  # the program has put them off, as a test has more to do with what an earlier one got
+            self._ahead.pop()
+            self._reply(ahead=True)
         try:
             self._connection.sendall(wire.frame(request, limit=wire.MAX_MESSAGE_BYTES))
-            reply = self._reader.read()
-        except (EOFError, OSError):
+        except OSError:
             self.gone = True
             raise ProgramGone from None
         except wire.TooLarge as error:
             raise self._unsendable(error) from None
+        return self._reply(ahead=False)
+
+    def _reply(self, *, ahead: bool) -> list[Any]:
+        try:
+            reply = self._replies.read(expected=ahead)
+        except (EOFError, OSError):
+            self.gone = True
+            raise ProgramGone from None
         except wire.WireError as error:
             raise self._broken(str(error)) from None
         if type(reply) is not list or not reply:
@@ -231,9 +287,18 @@ class Handle(StandIn):
     __slots__ = ()
 
 
-def name_stand_in(link: Link, name: str) -> CallableHandle:
-    """The stand-in for a global name of the program; it is looked up at each use."""
-    return CallableHandle(link, f"n{name}", name, is_true=False)
+class Name(CallableHandle):
+    """The stand-in for a global name of the program, which is looked up at each use."""
+
+    __slots__ = ()
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        return self._link.sent_call() if self._link.is_ahead else super().__call__(*positional, **named)
+
+
+def name_stand_in(link: Link, name: str) -> Name:
+    """The stand-in for a global name of the program."""
+    return Name(link, f"n{name}", name, is_true=False)
 
 
 def _exception(base: str, name: str, message: str, *, may_stop: bool) -> BaseException:

@@ -36,20 +36,29 @@ class ZygoteLink:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self.pid = 0  # known once it has said hello
+        self._child: int | None = None
 
     def hello(self) -> int:
         """Wait until the zygote is warm; the kernel's Landlock ABI. Raises EOFError."""
         abi, self.pid = zygote.HELLO.unpack(self._receive(zygote.HELLO.size))
         return int(abi)
 
-    def spawn(self, connection: socket.socket, cpu_seconds: float) -> int:
-        """Fork a jailed program at the other end of `connection`; its pid."""
+    def spawn(self, connection: socket.socket, quiet: int, cpu_seconds: float) -> None:
+        """Fork a jailed program at the other ends of `connection` and the pipe `quiet`, without waiting for it."""
         request = zygote.REQUEST.pack(zygote.SPAWN, cpu_seconds)
-        socket.send_fds(self._control, [request], [connection.fileno()])
-        return int(zygote.SPAWNED.unpack(self._receive(zygote.SPAWNED.size))[0])
+        socket.send_fds(self._control, [request], [connection.fileno(), quiet])
+        self._child = None
+
+    @property
+    def child(self) -> int:
+        """The pid of the program, once it has been forked. Raises EOFError."""
+        if self._child is None:
+            self._child = int(zygote.SPAWNED.unpack(self._receive(zygote.SPAWNED.size))[0])
+        return self._child
 
     def finish(self, patience: float) -> Ending:
         """End the program, waiting `patience` seconds for it to end by itself."""
+        _ = self.child  # its pid comes before its end
         self._control.send(zygote.REQUEST.pack(zygote.FINISH, patience))
         return Ending(*zygote.ENDING.unpack(self._receive(zygote.ENDING.size)))
 
@@ -99,9 +108,9 @@ class Run:
 class Watch:
     """The clocks of a run: says when it must be cut off, and why."""
 
-    def __init__(self, timeout_s: float, program_pid: int, examiner_pid: int) -> None:
+    def __init__(self, timeout_s: float, zygote_link: ZygoteLink, examiner_pid: int) -> None:
         self._timeout_s = timeout_s
-        self._program_pid = program_pid
+        self._zygote = zygote_link
         self._examiner_pid = examiner_pid
         self._examiner_before = kernel.cpu_seconds(examiner_pid) or 0.0
         self._started = self._busy_at = time.monotonic()
@@ -110,7 +119,7 @@ class Watch:
     def reason_to_cut(self) -> str:
         """Why to cut the run off now, "" to let it go on."""
         now, allowed = time.monotonic(), self._timeout_s
-        program = kernel.cpu_seconds(self._program_pid) or 0.0
+        program = kernel.cpu_seconds(self._zygote.child) or 0.0
         tests = (kernel.cpu_seconds(self._examiner_pid) or 0.0) - self._examiner_before
         if program > allowed:
             return f"more than {allowed:g} s of CPU time"
@@ -145,17 +154,22 @@ class Examiner:
         os.close(their_records)
 
     def run(
-        self, item: dict[str, Any], connection: socket.socket, program_pid: int, service: socket.socket, core: Core
+        self,
+        item: dict[str, Any],
+        channels: list[int],
+        zygote_link: ZygoteLink,
+        service: socket.socket,
+        core: Core,
     ) -> Run:
-        """Have the item's tests run against the program at the other end of `connection`.
+        """Have the item's tests run against the program at the other end of `channels`: a socket and a pipe.
 
         Afterwards this examiner may be dead: then `spent` is set. `service` is only watched for hanging up: then
         nobody would read the verdict, and this process ends. Both processes leave `core` at the first tick.
         """
         run = Run(item["timeout_s"], len(item["tests"]))
-        watch = Watch(run.timeout_s, program_pid, self.pid)
+        watch = Watch(run.timeout_s, zygote_link, self.pid)
         try:
-            socket.send_fds(self._control, [b"\0"], [connection.fileno()])
+            socket.send_fds(self._control, [b"\0"], channels)
             self._control.sendall(wire.frame(item, limit=wire.MAX_ITEM_BYTES))
         except OSError:
             run.examiner_status, run.spent = self.end(), True
@@ -168,7 +182,7 @@ class Examiner:
             if service.fileno() in events:
                 raise SystemExit
             if not events:
-                core.free([program_pid, self.pid])
+                core.free([zygote_link.child, self.pid])
             marks = self._hear() if events else None
             sound = self._take_records(run)  # all that were written before the marks
             if marks:  # SPENT is sent before anything of the item runs: a hostile test cannot take it back

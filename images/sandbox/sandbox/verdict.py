@@ -66,7 +66,10 @@ def complete(
     elif cut and program_loading:
         outcome = {"outcome": "timeout", "detail": cut}
     elif cut:
-        outcome = {"outcome": "infra", "detail": f"the data set is at fault: its setup took {cut}"}
+        outcome = {
+            "outcome": "infra",
+            "detail": f"the data set is at fault: without the program it took {cut}",
+        }
     else:
         outcome = explain_examiner(program_loading, examiner_status)
     tests.append({"index": len(tests), **outcome})

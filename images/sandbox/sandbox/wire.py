@@ -28,7 +28,7 @@ _HEADER = struct.Struct(">I")
 # fork has to copy.
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _decode_json = json.JSONDecoder().decode
-_CHUNK = 1 << 16
+CHUNK = 1 << 16
 
 
 class WireError(Exception):
@@ -51,38 +51,60 @@ def frame(message: Any, *, limit: int) -> bytes:
     return _HEADER.pack(len(body)) + body
 
 
-class Reader:
-    """Cuts a stream socket into messages."""
+class Messages:
+    """Cuts a stream of bytes into messages."""
 
-    def __init__(self, connection: socket.socket, *, limit: int) -> None:
+    def __init__(self, *, limit: int) -> None:
         """limit: bytes of the longest message accepted."""
-        self._connection = connection
         self._limit = limit
         self._pending = bytearray()
 
-    def read(self) -> Any:
-        """The next message, decoded from JSON. Raises EOFError at the end of the stream, WireError, OSError."""
-        pending = self._pending
-        while len(pending) < _HEADER.size:
-            self._receive()
-        (length,) = _HEADER.unpack_from(pending)
+    def feed(self, data: bytes) -> None:
+        """Take in the next bytes of the stream."""
+        self._pending += data
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything is there that has not been taken."""
+        return bool(self._pending)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a whole message is there. Raises WireError when it is going to be too long."""
+        if len(self._pending) < _HEADER.size:
+            return False
+        (length,) = _HEADER.unpack_from(self._pending)
         if length > self._limit:
             raise WireError(f"a message of {length} bytes, above the limit of {self._limit}")
-        end = _HEADER.size + length
-        while len(pending) < end:
-            self._receive()
-        body = bytes(pending[_HEADER.size : end])
-        del pending[:end]
+        return len(self._pending) >= _HEADER.size + int(length)
+
+    def take(self) -> Any:
+        """The next message, which is ready, decoded from JSON. Raises WireError."""
+        end = _HEADER.size + _HEADER.unpack_from(self._pending)[0]
+        body = bytes(self._pending[_HEADER.size : end])
+        del self._pending[:end]
         try:
             return _decode_json(body.decode("ascii"))
         except (ValueError, RecursionError) as error:
             raise WireError(f"not JSON: {type(error).__name__}") from None
 
-    def _receive(self) -> None:
-        data = self._connection.recv(_CHUNK)
-        if not data:
-            raise EOFError
-        self._pending += data
+
+class Reader(Messages):
+    """Reads messages from a stream socket."""
+
+    def __init__(self, connection: socket.socket, *, limit: int) -> None:
+        """limit: bytes of the longest message accepted."""
+        super().__init__(limit=limit)
+        self._connection = connection
+
+    def read(self) -> Any:
+        """The next message. Raises EOFError at the end of the stream, WireError, OSError."""
+        while not self.ready:
+            data = self._connection.recv(CHUNK)
+            if not data:
+                raise EOFError
+            self.feed(data)
+        return self.take()
 
 
 def encode(value: Any, tokens: list[Any], reference: Reference) -> None:
@@ -95,16 +117,23 @@ def encode(value: Any, tokens: list[Any], reference: Reference) -> None:
     stack = [iter((value,))]
     while stack:
         for item in stack[-1]:
+            kind = type(item)
+            if kind is str:  # most of all there is, without a call for each
+                tokens.append("s" + item)
+                continue
+            if (kind is int and -PLAIN_INTEGER < item < PLAIN_INTEGER) or kind in _PLAIN_TYPES:
+                tokens.append(item)
+                continue
             token = _scalar(item)
             if token is not _NOT_SCALAR:
                 tokens.append(token)
                 continue
-            kind = kinds.of(type(item))
-            if kind is None:
+            known = kinds.of(kind)
+            if known is None:
                 tokens += _reference_tokens(item, reference)
                 continue
-            parts = kind.take(item)
-            tokens.append(f"{kind.letter}{len(parts)}")
+            parts = known.take(item)
+            tokens.append(f"{known.letter}{len(parts)}")
             if len(stack) >= MAX_DEPTH or len(tokens) + len(parts) > MAX_TOKENS:
                 raise TooLarge(f"a value nested deeper than {MAX_DEPTH} or of more than {MAX_TOKENS} parts")
             stack.append(iter(parts))
@@ -114,6 +143,7 @@ def encode(value: Any, tokens: list[Any], reference: Reference) -> None:
 
 
 _NOT_SCALAR = object()
+_PLAIN_TYPES = frozenset({bool, float, type(None)})
 
 
 def _scalar(value: Any) -> Any:

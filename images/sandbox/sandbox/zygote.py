@@ -53,12 +53,12 @@ class Zygote:
             if self._child is not None and not poll.poll(LOOK_SECONDS * 1000):
                 self._look_at_scratch()
                 continue
-            request, descriptors, _, _ = socket.recv_fds(self._control, REQUEST.size, 1)
+            request, descriptors, _, _ = socket.recv_fds(self._control, REQUEST.size, 2)
             if not request:
                 return
             operation, seconds = REQUEST.unpack(request)
             if operation == SPAWN:
-                self._spawn(descriptors[0], seconds)
+                self._spawn(descriptors, seconds)
             else:
                 self._finish(seconds)
 
@@ -70,25 +70,26 @@ class Zygote:
         self._empty_scratch()
         os.rmdir(self._scratch)
 
-    def _spawn(self, descriptor: int, cpu_seconds: float) -> None:
+    def _spawn(self, descriptors: list[int], cpu_seconds: float) -> None:
         child = os.fork()
         if child == 0:
-            self._become_child(descriptor, cpu_seconds)
-        os.close(descriptor)
+            self._become_child(descriptors, cpu_seconds)
+        for descriptor in descriptors:
+            os.close(descriptor)
         self._child, self._overflowed = child, False
         self._control.send(SPAWNED.pack(child))
 
-    def _become_child(self, descriptor: int, cpu_seconds: float) -> NoReturn:
+    def _become_child(self, descriptors: list[int], cpu_seconds: float) -> NoReturn:
         try:
             _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
             limits = Limits(cpu_seconds, self._memory_bytes, FILE_BYTES, OPEN_FILES)
             try:
-                self._jail.enter(limits, [descriptor])
+                self._jail.enter(limits, descriptors)
             except OSError as error:
-                os.write(descriptor, wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
+                os.write(descriptors[1], wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
             else:
                 connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, FIRST_CHANNEL)
-                program.serve(connection, self._program)
+                program.serve(connection, FIRST_CHANNEL + 1, self._program)
         finally:
             os._exit(0)
 
