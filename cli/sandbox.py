@@ -31,27 +31,23 @@ ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 def running_sandbox(log: Path, warn: Callable[[str], None]) -> Iterator[str]:
     """Start the service, wait until it judges, and yield its address; stop it on leaving.
 
-    Where the kernel has no Landlock the service is started again without that layer, and `warn` is told.
+    `warn` is told where the kernel has no Landlock: on a machine of one's own the service does without.
     InfraError when the service does not come up; its log says more.
     """
-    with contextlib.ExitStack() as stack:
-        url = stack.enter_context(_service(log, []))
+    with _service(log) as url:
         state = _wait_until_ready(url)
-        if not state["ready"] and state.get("landlock_abi") == 0:
-            stack.close()
-            warn("warning: this kernel has no Landlock, so judged programs can read this user's files.")
-            url = stack.enter_context(_service(log, ["--without-landlock"]))
-            state = _wait_until_ready(url)
         if not state["ready"]:
             reason = textwrap.shorten(state["reason"], 200, placeholder=" ...")
             raise InfraError(f"The sandbox cannot judge on this machine ({reason}): see {log}.")
+        if state["landlock_abi"] == 0:
+            warn("warning: this kernel has no Landlock, so judged programs can read this user's files.")
         yield url
 
 
 @contextlib.contextmanager
-def _service(log: Path, flags: list[str]) -> Iterator[str]:
-    command = [sys.executable, "-m", "sandbox", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--workers", str(len(os.sched_getaffinity(0))), *flags]
+def _service(log: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "sandbox", "--host", "127.0.0.1", "--port", "0", "--runtime", "bare"]
+    command += ["--workers", str(len(os.sched_getaffinity(0)))]
     with log.open("ab") as output:
         offset = output.tell()
         process = subprocess.Popen(
@@ -85,7 +81,7 @@ def _wait_for_address(process: "subprocess.Popen[bytes]", log: Path, offset: int
 
 
 def _wait_until_ready(url: str) -> dict[str, Any]:
-    """The service's answer to /readyz: at once when it is ready or lacks Landlock, else the last within ten seconds."""
+    """The service's answer to /readyz: at once when it is ready, else the last within ten seconds."""
     http, deadline = urllib3.PoolManager(retries=False), time.monotonic() + SECONDS_TO_BE_READY
     state: dict[str, Any] = {"ready": False, "reason": "it does not answer"}
     while time.monotonic() < deadline:
@@ -93,7 +89,7 @@ def _wait_until_ready(url: str) -> dict[str, Any]:
             state = http.request("GET", url + "/readyz", timeout=5.0).json()
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             state = {"ready": False, "reason": f"no answer: {type(error).__name__}"}
-        if state["ready"] or state.get("landlock_abi") == 0:
+        if state["ready"]:
             break
         time.sleep(0.05)
     return state

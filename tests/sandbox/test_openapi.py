@@ -3,10 +3,14 @@
 Not by schemathesis's pytest plug-in, which does not know this pytest.
 """
 
+import json
+
 import hypothesis
+import jsonschema_rs
 import pytest
 import schemathesis
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import negative_data_rejection
 
 OPERATIONS = [("POST", "/v1/verdicts"), ("GET", "/readyz"), ("GET", "/healthz")]
 FEW = hypothesis.settings(
@@ -30,27 +34,35 @@ def test_every_operation_is_tried(described: schemathesis.BaseSchema) -> None:
     assert {(operation.method.upper(), operation.path) for operation in found} == set(OPERATIONS)
 
 
-def statuses_of(described: schemathesis.BaseSchema, mode: GenerationMode) -> list[int]:
-    statuses: list[int] = []
-
+def test_what_the_schema_allows_is_judged(described: schemathesis.BaseSchema) -> None:
     @FEW
-    @hypothesis.given(described["/v1/verdicts"]["POST"].as_strategy(generation_mode=mode))
+    @hypothesis.given(described["/v1/verdicts"]["POST"].as_strategy(generation_mode=GenerationMode.POSITIVE))
     def ask(case: schemathesis.Case) -> None:
-        if mode is GenerationMode.POSITIVE:  # the two rules that a schema cannot express
-            for index, item in enumerate(case.body["items"]):
-                item |= {"id": str(index), "entry_point": "f"}
-        statuses.append(case.call_and_validate(timeout=120).status_code)
+        for index, item in enumerate(case.body["items"]):  # the two rules that a schema cannot express
+            item |= {"id": str(index), "entry_point": "f"}
+        assert case.call_and_validate(timeout=120).status_code == 200
 
     ask()
-    return statuses
-
-
-def test_what_the_schema_allows_is_judged(described: schemathesis.BaseSchema) -> None:
-    assert set(statuses_of(described, GenerationMode.POSITIVE)) == {200}
 
 
 def test_what_the_schema_forbids_is_refused_as_it_says(described: schemathesis.BaseSchema) -> None:
-    assert set(statuses_of(described, GenerationMode.NEGATIVE)) <= {400, 401, 405, 411, 415, 422}
+    body = jsonschema_rs.Draft202012Validator({**described.raw_schema, "$ref": "#/components/schemas/VerdictsRequest"})
+    refused = 0
+
+    @FEW
+    @hypothesis.given(described["/v1/verdicts"]["POST"].as_strategy(generation_mode=GenerationMode.NEGATIVE))
+    def ask(case: schemathesis.Case) -> None:
+        nonlocal refused
+        # Whether it is forbidden, the schema says: what a mutation was meant to break, it does not always break.
+        answer = case.call_and_validate(timeout=120, excluded_checks=[negative_data_rejection])
+        if answer.status_code == 200:
+            assert body.is_valid(json.loads(answer.request.body))
+        else:
+            assert answer.status_code in {400, 401, 405, 411, 415, 422}
+            refused += 1
+
+    ask()
+    assert refused > 20
 
 
 @pytest.mark.parametrize("path", ["/readyz", "/healthz"])
