@@ -159,30 +159,33 @@ def say(line: str) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All parts, one after the other."""
+    """All parts, one after the other; what is known is written after each."""
     counts = list(range(1, options.workers + 1))
     load = [os.getloadavg()[0]]
     problems, left_out = prepare(options.programs)
-    with contextlib.ExitStack() as stack:
-        everyone = [stack.enter_context(contestants.running(name, n, LOG)) for n in counts for name in ALL]
-        references = bench_references(everyone, problems, options.rounds)
-        alone = bench_alone(everyone, problems, options.alone)
-        mix = bench_mix(everyone, problems, counts[-1])
-    attacks = bench_attacks(options.every)
-    ratios = {**references["ratios"], **mix["ratios"]}
-    ratios["forgeries accepted"] = attacks[0]["accepted"]
-    return {
+    found: dict[str, Any] = {
         "machine": f"{measuring.machine()}, Python {platform.python_version()}",
         "date": time.strftime("%Y-%m-%d"),
-        "load": [*load, os.getloadavg()[0]],
         "programs": {"judged": len(problems), **left_out},
-        "ratios": ratios,
         "targets": TARGETS,
-        "references": references,
-        "alone": alone,
-        "mix": mix,
-        "attacks": attacks,
+        "ratios": {},
     }
+
+    def note(**parts: Any) -> None:
+        found.update(parts, load=[*load, os.getloadavg()[0]])
+        for part in parts.values():
+            found["ratios"] |= part.get("ratios", {}) if isinstance(part, dict) else {}
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+    with contextlib.ExitStack() as stack:
+        everyone = [stack.enter_context(contestants.running(name, n, LOG)) for n in counts for name in ALL]
+        note(references=bench_references(everyone, problems, options.rounds))
+        note(alone=bench_alone(everyone, problems, options.alone))
+        note(mix=bench_mix(everyone, problems, counts[-1]))
+    attacks = bench_attacks(options.every)
+    found["ratios"]["forgeries accepted"] = attacks[0]["accepted"]
+    note(attacks=attacks)
+    return found
 
 
 def main() -> None:
@@ -200,7 +203,6 @@ def main() -> None:
     contestants.OUT.mkdir(parents=True, exist_ok=True)
     LOG.unlink(missing_ok=True)
     found = measure(options)
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
     print(sandbox_tables.markdown(found))
 
 
