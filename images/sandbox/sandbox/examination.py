@@ -30,6 +30,7 @@ UNTELLING = frozenset(kind for kind in HARMLESS_KINDS if issubclass(kind, UNTELL
 CHILDLESS = frozenset({ast.Constant, ast.Name})
 # Where a call may happen more than once or not at all, or what it gives outlives the test.
 UNCERTAIN_NODES = frozenset({ast.BoolOp, ast.IfExp, ast.Lambda, ast.comprehension, ast.NamedExpr, ast.Assign})
+NO_SETUP, NOTHING = ast.Module([], []), compile("", "<setup>", "exec")
 IN_EVERY_NAMESPACE = frozenset({"__builtins__", "__name__"})
 # Attributes that lead from a value into the interpreter: `(x for x in y).gi_frame.f_back.f_globals` has no underscore.
 TELLING_ATTRIBUTES = frozenset(
@@ -62,8 +63,8 @@ class Examination:
 
 def compile_item(setup: str, tests: list[str]) -> Examination:
     """Compile setup and tests, each on its own and never together with the program. Raises TestFault."""
-    setup_tree = _parse(setup, "setup")
-    trees = [_parse(source, f"test {index}") for index, source in enumerate(tests)]
+    setup_tree = _parse(setup, "setup") if setup else NO_SETUP
+    trees = _parse_together(tests) or [_parse(source, f"test {index}") for index, source in enumerate(tests)]
     nodes_of_tests = [_nodes_of(tree) for tree in trees]
     nodes = [*_nodes_of(setup_tree), *(node for nodes in nodes_of_tests for node in nodes)]
     used, bare, read, bound = _uses(nodes)
@@ -74,7 +75,7 @@ def compile_item(setup: str, tests: list[str]) -> Examination:
     plain = not leaves and not read & foreign
     calls_once = itertools.takewhile(bool, (_calls_once(nodes, foreign) for nodes in nodes_of_tests))
     return Examination(
-        _compile(setup_tree, "setup"),
+        _compile(setup_tree, "setup") if setup else NOTHING,
         [_compile(tree, f"test {index}") for index, tree in enumerate(trees)],
         modules,
         foreign,
@@ -159,6 +160,19 @@ def _defined_by(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
     return names
+
+
+def _parse_together(tests: list[str]) -> list[ast.Module]:
+    """The trees of tests that are one statement on one line each, at the price of one; empty where any is not."""
+    try:
+        statements = ast.parse("\n".join(tests), "tests").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    # A statement that keeps to the line of its test is what that test is by itself, nothing swallowed, nothing split.
+    lines = [(statement.lineno, statement.end_lineno) for statement in statements]
+    if lines != [(line, line) for line in range(1, len(tests) + 1)]:
+        return []
+    return [ast.Module([statement], []) for statement in statements]
 
 
 def _parse(source: str, label: str) -> ast.Module:

@@ -88,6 +88,10 @@ class Run:
         """Whether every test recorded so far has passed: none is run after one that has not."""
         return not self.tests or self.tests[-1]["outcome"] == "passed"
 
+    def passed(self) -> dict[str, Any]:
+        """The record that says that the next test has passed."""
+        return {"index": len(self.tests), "outcome": "passed", "detail": ""}
+
     def take(self, record: dict[str, Any]) -> None:
         """One record of the examiner. Raises KeyError for what is none.
 
@@ -147,6 +151,8 @@ class Examiner:
         self._records, their_records = os.pipe()
         os.set_blocking(self._records, False)
         self._pending = b""
+        self._poll = select.poll()
+        self._poll.register(self._control, select.POLLIN)
         self.pid = os.fork()
         if self.pid == 0:
             _become_examiner(jail, memory_bytes, theirs, their_records)
@@ -174,11 +180,9 @@ class Examiner:
         except OSError:
             run.examiner_status, run.spent = self.end(), True
             return run
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        poll.register(service, 0)
+        self._poll.register(service, 0)
         while not (run.cut or run.ended):
-            events = [descriptor for descriptor, _ in poll.poll(TICK_SECONDS * 1000)]
+            events = [descriptor for descriptor, _ in self._poll.poll(TICK_SECONDS * 1000)]
             if service.fileno() in events:
                 raise SystemExit
             if not events:
@@ -212,7 +216,7 @@ class Examiner:
                 data = os.read(self._records, 1 << 16)
                 *lines, self._pending = (self._pending + data).split(b"\n")
                 for line in lines:
-                    run.take(json.loads(line))
+                    run.take(run.passed() if line == examiner.PASSED else json.loads(line))
                 if len(self._pending) > MAX_RECORD_BYTES:
                     return False
         except BlockingIOError:
