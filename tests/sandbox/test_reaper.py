@@ -1,5 +1,6 @@
 """Ended processes: counted only while nobody reaps them, and reaped when nobody else does."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -55,3 +56,13 @@ def test_it_goes_on_when_somebody_was_faster(monkeypatch: pytest.MonkeyPatch) ->
     tried.start()
     tried.wake()
     assert wait_until(lambda: len(rounds) == 3)
+
+
+def test_a_kernel_without_adoption_does_not_keep_the_service_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gVisor answers EINVAL to this prctl (seen with release 20221219)."""
+
+    def refuse(*arguments: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(reaper.kernel, "prctl", refuse)
+    Reaper(list).start()

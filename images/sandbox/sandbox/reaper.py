@@ -5,12 +5,15 @@ makes itself that (as PID 1 of a container it is anyway), and reaps them here.
 """
 
 import contextlib
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
 
 from sandbox import kernel
+
+log = logging.getLogger("sandbox")
 
 PAUSE_SECONDS = 0.2  # after a loss, for the orphans to end
 LOOKS = 10
@@ -28,7 +31,10 @@ class Reaper:
 
     def start(self) -> None:
         """Adopt orphans from now on."""
-        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        try:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        except OSError as error:  # gVisor; there the service is PID 1 of its container as a rule
+            log.info("orphans go to PID 1: %s", error.strerror)
         self._thread.start()
 
     def wake(self) -> None:
