@@ -125,7 +125,7 @@ def describe(name: str) -> Path:
     tool = f"grpo-code-sbom:{name}"
     _build("sbom", tool, ROOT, ["--build-arg", f"IMAGE={image(name)}"])
     document = json.loads(docker("run", "--rm", "--network", "none", tool, capture=True))
-    docker("image", "rm", "--no-prune", tool, capture=True)
+    docker("image", "rm", tool, capture=True)
     SBOM.mkdir(parents=True, exist_ok=True)
     file = SBOM / f"grpo-code-{name}.json"
     file.write_text(json.dumps(document, indent=1) + "\n")
