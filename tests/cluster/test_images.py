@@ -24,6 +24,18 @@ from importlib import metadata
 found = {each.metadata["Name"]: each.version for each in metadata.distributions()}
 print(json.dumps({name.lower().replace("_", "-").replace(".", "-"): version for name, version in found.items()}))
 """
+ONE_VERDICT = """
+import json, subprocess, sys, urllib.request
+service = subprocess.Popen([sys.executable, "-m", "sandbox", "--port", "0", "--workers", "1", "--scratch", "/tmp",
+                            *sys.argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+url = service.stdout.readline().split()[-1]
+item = {"id": "1", "program": "import numpy\\ndef f(n):\\n    return int(numpy.arange(n).sum())", "entry_point": "f",
+        "setup": "", "tests": ["assert f(4) == 6"], "timeout_s": 5}
+request = urllib.request.Request(url + "/v1/verdicts", json.dumps({"items": [item]}).encode(),
+                                 {"Content-Type": "application/json"})
+print(json.load(urllib.request.urlopen(request))["verdicts"][0]["outcome"])
+service.terminate()
+"""
 FROM_TORCH = ("nvidia-", "cuda-", "triton")  # what torch's wheel names by itself
 
 
@@ -112,6 +124,22 @@ def test_the_sandboxs_self_test_passes_in_a_locked_down_pod(cluster: Cluster, im
     found = json.loads(ended.printed[ended.printed.index("{\n") :])
     assert found["ready"]
     assert {layer["state"] for layer in found["layers"].values()} == {"holds"}
+
+
+def test_programs_may_import_what_the_image_was_built_with(cluster: Cluster, images: Images) -> None:
+    package = f"numpy=={min(pins('filter')['numpy'])}"
+    settings = [f"REGISTRY={images.registry}", "TAG=with-numpy", "BUILD_OPTIONS=--network host"]
+    image = f"{images.registry}/grpo-code-sandbox:with-numpy"
+    try:
+        cluster.run("make", "images", *settings, f"SITE_PACKAGES={package}", "ARGS=sandbox", timeout=900)
+        outcomes = []
+        for options in ([], ["--site-packages"]):
+            run = ["docker", "run", "--rm", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none"]
+            done = cluster.run(*run, "--entrypoint", "python", image, "-c", ONE_VERDICT, *options)
+            outcomes.append(done.stdout.split()[-1])
+        assert outcomes == ["error", "passed"]
+    finally:
+        cluster.run("docker", "image", "rm", image, check=False)
 
 
 @pytest.mark.parametrize("name", ALL)

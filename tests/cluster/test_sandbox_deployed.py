@@ -138,6 +138,26 @@ def test_a_step_reaches_the_sandbox_names_and_the_api_server_and_no_more(
     assert what_is_reached(cluster, OWN, image, others, expected=False) == [False] * 2
 
 
+def test_scrapes_come_from_the_monitoring_namespace_alone(
+    cluster: Cluster, images: Images, sandbox: str, pipeline: str
+) -> None:
+    policy = ["-f", "manifests/components/monitoring/network.yaml"]
+    metrics = [(cluster.get("-n", HOME, "endpoints", "sandbox")["subsets"][0]["addresses"][0]["ip"], 9090)]
+    image = images["sandbox"]
+    was_there = "NotFound" not in cluster.kubectl("get", "namespace", "monitoring", check=False)
+    if not was_there:
+        cluster.kubectl("create", "namespace", "monitoring")
+    try:
+        assert what_is_reached(cluster, "monitoring", image, metrics, expected=False) == [False]
+        cluster.kubectl("apply", *policy)
+        assert what_is_reached(cluster, "monitoring", image, metrics, expected=True) == [True]
+        assert what_is_reached(cluster, pipeline, image, metrics, expected=False, labels=CLIENT) == [False]
+    finally:
+        cluster.kubectl("delete", *policy, "--ignore-not-found")
+        if not was_there:
+            cluster.kubectl("delete", "namespace", "monitoring", "--wait=false")
+
+
 SOFTENED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "readOnlyRootFilesystem": lambda spec: spec["containers"][0]["securityContext"].pop("readOnlyRootFilesystem"),
     "resources.limits": lambda spec: spec["containers"][0]["resources"].pop("limits"),
