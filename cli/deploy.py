@@ -103,6 +103,8 @@ def _picture(name: str, new_name: str, tag: str) -> dict[str, str]:
 def up() -> None:
     """Deploy, and wait until the sandbox judges."""
     objects, namespace, overlay = render(), pipeline_namespace(), components()
+    if not os.environ.get("REGISTRY"):
+        print("REGISTRY is not set: the nodes must hold the images already, as after `kind load docker-image`.")
     apply(_namespaces_of(objects))
     if namespace != OWN_NAMESPACE:
         kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true")
@@ -114,7 +116,13 @@ def up() -> None:
     patience = f"--timeout={SECONDS_TO_ROLL_OUT}s"
     if "minio" in overlay:
         kubectl("-n", STORE_NAMESPACE, "wait", "--for=condition=complete", "job/make-bucket", patience)
-    kubectl("-n", SANDBOX_NAMESPACE, "rollout", "status", "deployment/sandbox", patience)
+    try:
+        kubectl("-n", SANDBOX_NAMESPACE, "rollout", "status", "deployment/sandbox", patience)
+    except SystemExit:
+        kubectl("-n", SANDBOX_NAMESPACE, "get", "pods")
+        events = ("get", "events", "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
+        kubectl("-n", SANDBOX_NAMESPACE, *events)
+        raise
 
 
 def _namespaces_of(objects: str) -> str:

@@ -59,9 +59,10 @@ class Images:
 @pytest.fixture(scope="session")
 def images(cluster: Cluster, registry: str) -> Images:
     """All images of this working tree in the registry; quick when they are there."""
-    settings = [f"REGISTRY={registry}", f"TAG={default_tag()}", "BUILD_OPTIONS=--network host"]
+    built = Images(registry, default_tag())
+    settings = [f"REGISTRY={registry}", f"TAG={built.tag}", "BUILD_OPTIONS=--network host"]
     cluster.run("make", "images", "push", *settings, timeout=1800)
-    return Images(registry, default_tag())
+    return built
 
 
 def deploy(cluster: Cluster, images: Images, overlay: str = "local", **more: str) -> None:
