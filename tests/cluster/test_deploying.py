@@ -1,6 +1,5 @@
 """`make deploy` with a store of its own that a step uses by its Secret, and `make undeploy`, which leaves nothing."""
 
-import json
 import urllib.request
 from collections.abc import Iterator
 
@@ -35,40 +34,45 @@ def minio(registry: str) -> str:
     return f"{registry}/minio:1"
 
 
-@pytest.fixture
-def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
-    """A volume that MinIO's user may write to, claimed for it: those of a test cluster often belong to root."""
-    host = {"path": FOLDER, "type": "DirectoryOrCreate"}
+HOST = {"path": FOLDER, "type": "DirectoryOrCreate"}
+
+
+def on_the_node(cluster: Cluster, image: str, command: str) -> None:
+    """Run a shell command as root with FOLDER of the node at /volume."""
     container = {
         "name": "main",
-        "image": images["sandbox"],
-        "command": ["sh", "-c", "chmod 777 /volume && rm -rf /volume/* /volume/.minio.sys"],
+        "image": image,
+        "command": ["sh", "-c", command],
         "securityContext": {"runAsUser": 0},
         "volumeMounts": [{"name": "host", "mountPath": "/volume"}],
     }
-    spec = {
-        "restartPolicy": "Never",
-        "containers": [container],
-        "volumes": [{"name": "host", "hostPath": host}],
-    }
+    volumes = [{"name": "host", "hostPath": HOST}]
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
     with cluster.namespace("test-volume") as place:
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "opens", "namespace": place}, "spec": spec}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "runs", "namespace": place}, "spec": spec}
         cluster.apply(pod)
-        cluster.kubectl("-n", place, "wait", "pod/opens", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
-        size = {"storage": "20Gi"}  # what the component asks for: a claim cannot be changed
-        shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": "grpo-code-test"}
-        kind = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "grpo-code-test"}}
-        cluster.apply(
-            {**kind, "spec": {**shape, "capacity": size, "hostPath": host, "persistentVolumeReclaimPolicy": "Retain"}},
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STORE}},
-        )
-        claim = {**shape, "resources": {"requests": size}, "volumeName": "grpo-code-test"}
-        metadata = {"name": "minio", "namespace": STORE}
-        claim_kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
-        cluster.run("kubectl", "create", "-f", "-", input=json.dumps({**claim_kind, "spec": claim}))
-        yield "minio"
-        cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
-        cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
+        cluster.kubectl("-n", place, "wait", "pod/runs", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
+
+
+@pytest.fixture
+def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
+    """A volume that MinIO's user may write to, claimed for it: those of a test cluster often belong to root."""
+    empty = "rm -rf /volume/* /volume/.minio.sys"
+    on_the_node(cluster, images["sandbox"], f"{empty}; chmod 777 /volume")
+    size = {"storage": "20Gi"}  # what the component asks for: a claim cannot be changed
+    shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": "grpo-code-test"}
+    disk = {**shape, "capacity": size, "hostPath": HOST, "persistentVolumeReclaimPolicy": "Retain"}
+    claim = {**shape, "resources": {"requests": size}, "volumeName": "grpo-code-test"}
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "grpo-code-test"}, "spec": disk},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STORE}},
+    )
+    metadata = {"name": "minio", "namespace": STORE}
+    cluster.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim})
+    yield "minio"
+    cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
+    cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
+    on_the_node(cluster, images["sandbox"], empty)
 
 
 def ours(cluster: Cluster) -> set[str]:
