@@ -1,5 +1,6 @@
 """`make deploy` with a store of its own that a step uses by its Secret, and `make undeploy`, which leaves nothing."""
 
+import json
 import urllib.request
 from collections.abc import Iterator
 
@@ -68,7 +69,8 @@ def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STORE}},
     )
     metadata = {"name": "minio", "namespace": STORE}
-    cluster.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim})
+    thing = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim}
+    cluster.kubectl("create", "-f", "-", input=json.dumps(thing))  # what is applied, a later apply may take back
     yield "minio"
     cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
     cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
