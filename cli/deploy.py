@@ -160,18 +160,27 @@ def _share_token(namespace: str) -> None:
             create_secret(place, name, {"TOKEN": token})
 
 
+def _settle_minio(existing: Mapping[str, str] | None, address: Mapping[str, str]) -> dict[str, str]:
+    """MinIO's credentials: those it has, else those that an existing Secret of the runs has for it, else new ones."""
+    credentials = read_secret(STORE_NAMESPACE, "minio")
+    if credentials is not None:
+        return credentials
+    keys = {"S3_ACCESS_KEY": secrets.token_hex(10), "S3_SECRET_KEY": secrets.token_urlsafe(32)}
+    if existing is not None and existing.get("S3_ENDPOINT") == address["S3_ENDPOINT"]:
+        keys = {key: existing[key] for key in keys}
+    credentials = {**keys, "GRPO_STORE": "s3://grpo-code"}
+    create_secret(STORE_NAMESPACE, "minio", credentials)
+    return credentials
+
+
 def _settle_store(namespace: str, overlay: list[str]) -> None:
     """The Secret that leads steps to their store, made for a store of the overlay's where there is none yet."""
-    name = "grpo-code-store"
-    credentials = read_secret(STORE_NAMESPACE, "minio") if "minio" in overlay else None
-    if "minio" in overlay and credentials is None:
-        keys = {"S3_ACCESS_KEY": secrets.token_hex(10), "S3_SECRET_KEY": secrets.token_urlsafe(32)}
-        credentials = {**keys, "GRPO_STORE": "s3://grpo-code"}
-        create_secret(STORE_NAMESPACE, "minio", credentials)
-    if read_secret(namespace, name) is not None:
+    name, existing = "grpo-code-store", read_secret(namespace, "grpo-code-store")
+    address = {"S3_ENDPOINT": f"minio.{STORE_NAMESPACE}:9000", "S3_SECURE": "false"}
+    credentials = _settle_minio(existing, address) if "minio" in overlay else None
+    if existing is not None:
         return
     if credentials is not None:
-        address = {"S3_ENDPOINT": f"minio.{STORE_NAMESPACE}:9000", "S3_SECURE": "false"}
         create_secret(namespace, name, {**credentials, **address})
     elif "seaweedfs" in overlay:
         theirs = read_secret(KFP_NAMESPACE, "mlpipeline-minio-artifact") or {}
@@ -180,7 +189,7 @@ def _settle_store(namespace: str, overlay: list[str]) -> None:
             raise Refused(
                 f"Namespace {KFP_NAMESPACE} has no Secret mlpipeline-minio-artifact: install Kubeflow Pipelines first."
             )
-        address = {"S3_ENDPOINT": f"seaweedfs.{KFP_NAMESPACE}:9000", "S3_SECURE": "false"}
+        address |= {"S3_ENDPOINT": f"seaweedfs.{KFP_NAMESPACE}:9000"}
         create_secret(namespace, name, {**keys, **address, "GRPO_STORE": "s3://mlpipeline/grpo-code"})
     else:
         print(

@@ -97,6 +97,7 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
     assert ended.printed.split() == ["s3://grpo-code/probe/key", "b'value'", "['probe/key']"]
 
     before = cluster.get("-n", STORE, "secret", "minio")["data"]
+    cluster.kubectl("-n", STORE, "delete", "secret", "minio")  # as when the store's namespace is made anew
     deploy(cluster, images, "local,minio", MINIO_IMAGE=minio)
     assert cluster.get("-n", STORE, "secret", "minio")["data"] == before
 
