@@ -138,6 +138,31 @@ def test_a_step_reaches_the_sandbox_names_and_the_api_server_and_no_more(
     assert what_is_reached(cluster, OWN, image, others, expected=False) == [False] * 2
 
 
+def test_in_a_shared_namespace_labels_hold_a_step_and_nobody_else(
+    cluster: Cluster, images: Images, sandbox: str, namespace: str, outside: str
+) -> None:
+    """The policies of base/pipeline alone, as where runs share KFP's own namespace."""
+    policies = list(yaml.safe_load_all(cluster.kubectl("kustomize", "manifests/base/pipeline")))
+    for thing in policies:
+        thing["metadata"]["namespace"] = namespace
+    cluster.apply(*(thing for thing in policies if thing["kind"] == "NetworkPolicy"))
+    beyond, api, _, names = places(cluster, outside)
+    image, judge = (
+        images["sandbox"],
+        (cluster.get("-n", HOME, "service", "sandbox-balanced")["spec"]["clusterIP"], 8080),
+    )
+    step = {"app.kubernetes.io/part-of": "grpo-code"}
+    for labels, yes, no in (
+        ({}, [beyond, api, names], []),
+        (step, [api, names], [beyond, judge]),
+        (CLIENT, [judge, names], [beyond, api]),
+        (step | CLIENT, [judge, api, names], [beyond]),
+    ):
+        assert what_is_reached(cluster, namespace, image, yes, expected=True, labels=labels) == [True] * len(yes)
+        if no:
+            assert what_is_reached(cluster, namespace, image, no, expected=False, labels=labels) == [False] * len(no)
+
+
 def test_scrapes_come_from_the_monitoring_namespace_alone(
     cluster: Cluster, images: Images, sandbox: str, pipeline: str
 ) -> None:

@@ -144,6 +144,19 @@ def test_only_scrapes_come_in_besides_and_only_with_monitoring() -> None:
     assert set(ports) == {"sandbox-clients", "sandbox-metrics"}
 
 
+def test_each_label_of_a_step_allows_what_it_is_for() -> None:
+    selected = {
+        thing["metadata"]["name"]: thing["spec"]["podSelector"].get("matchLabels")
+        for thing in base()
+        if thing["kind"] == "NetworkPolicy" and "namespace" not in thing["metadata"]
+    }
+    assert selected == {
+        "grpo-code-steps": {"app.kubernetes.io/part-of": "grpo-code"},
+        "grpo-code-sandbox-clients": {"grpo-code/sandbox-client": "true"},
+        "grpo-code-hub": {"grpo-code/hub-client": "true"},
+    }
+
+
 def test_steps_reach_no_public_address_without_the_hub_label() -> None:
     for thing in overlay("minio"):
         if thing["kind"] == "NetworkPolicy" and thing["metadata"]["name"] != "grpo-code-hub":
