@@ -67,7 +67,7 @@ def unlabelled(cluster: Cluster) -> Iterator[str]:
 
 def places(cluster: Cluster, outside: str) -> list[tuple[str, int]]:
     """A host outside, the API server's service address, the node's kubelet, the cluster's name server."""
-    addresses = cluster.get("nodes")["items"][0]["status"]["addresses"]
+    addresses = [each for node in cluster.get("nodes")["items"] for each in node["status"].get("addresses", [])]
     node = next(each["address"] for each in addresses if each["type"] == "InternalIP")
     api = cluster.get("-n", "default", "service", "kubernetes")["spec"]["clusterIP"]
     names = cluster.get("-n", "kube-system", "service", "kube-dns")["spec"]["clusterIP"]
