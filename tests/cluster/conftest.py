@@ -1,0 +1,81 @@
+"""Fixtures of the tests marked `cluster`: the cluster, a namespace of the test's own, the images built and pushed."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from cli.images import default_tag
+from tests.cluster.cluster import RESTRICTED, Cluster, bring_up
+
+UP = "GRPO_TEST_CLUSTER_UP"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """The cluster that $GRPO_TEST_CLUSTER_UP brings up."""
+    command = os.environ.get(UP)
+    if not command:
+        pytest.skip(f"no cluster: {UP} is not set to a command that makes kubectl work")
+    return bring_up(command)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace that enforces PodSecurity restricted and whose labelled pods may use the sandbox."""
+    with cluster.namespace("test", {**RESTRICTED, "grpo-code/pipeline": "true"}) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def registry(cluster: Cluster) -> str:
+    """Where images are pushed to."""
+    if not cluster.registry:
+        pytest.skip("no image registry: the cluster's env.sh sets no REGISTRY")
+    return cluster.registry
+
+
+@pytest.fixture(scope="session")
+def outside(cluster: Cluster) -> str:
+    """The address of a host outside the cluster."""
+    if not cluster.outside:
+        pytest.skip("no host outside the cluster: the cluster's env.sh sets no OUTSIDE_IP")
+    return cluster.outside
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of the working tree, built and pushed."""
+
+    registry: str
+    tag: str
+
+    def __getitem__(self, name: str) -> str:
+        """The reference of `sandbox` or a step."""
+        return f"{self.registry}/grpo-code-{name}:{self.tag}"
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster, registry: str) -> Images:
+    """All images of this working tree in the registry; quick when they are there."""
+    built = Images(registry, default_tag())
+    settings = [f"REGISTRY={registry}", f"TAG={built.tag}", "BUILD_OPTIONS=--network host"]
+    cluster.run("make", "images", "push", *settings, timeout=1800)
+    return built
+
+
+def deploy(cluster: Cluster, images: Images, overlay: str = "local", **more: str) -> None:
+    """`make deploy` of an overlay with these images."""
+    settings = {"REGISTRY": images.registry, "TAG": images.tag, "OVERLAY": overlay, **more}
+    cluster.run("make", "deploy", *(f"{name}={value}" for name, value in settings.items()), timeout=600)
+
+
+@pytest.fixture(scope="session")
+def sandbox(cluster: Cluster, images: Images) -> Iterator[str]:
+    """The sandbox deployed from these images; its URL inside the cluster. Taken away again if it was not there."""
+    was_there = "sandbox" in cluster.kubectl("-n", "grpo-code-sandbox", "get", "deployment", check=False).split()
+    deploy(cluster, images)
+    yield "http://sandbox.grpo-code-sandbox:8080"
+    if not was_there:
+        cluster.run("make", "undeploy", timeout=600)
