@@ -1,0 +1,83 @@
+"""A Kubernetes cluster as the tests use it: kubectl, an API client, an image registry, namespaces of their own."""
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+SECONDS_TO_COME_UP = 1800
+
+
+@dataclass
+class Cluster:
+    """A cluster at hand. `environment` holds what its set-up exports, KUBECONFIG and PATH among it.
+
+    registry: where images are pushed to and pulled from, such as `localhost:5000`; None when the set-up names none.
+    outside: the address of a host outside the cluster that answers HTTP on port 80; None likewise.
+    """
+
+    environment: dict[str, str]
+    registry: str | None = None
+    outside: str | None = None
+    api: client.ApiClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.api = config.new_client_from_config(self.environment.get("KUBECONFIG"))
+
+    def run(self, *command: str, check: bool = True, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess:
+        """A command in the cluster's environment and the repository's root; AssertionError shows what a failed one said."""
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout, **more
+        )
+        said = f"{' '.join(command)[:300]}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert not check or done.returncode == 0, said
+        return done
+
+    def kubectl(self, *arguments: str, check: bool = True, timeout: float = 300, **more: Any) -> str:
+        """What kubectl prints on standard output; with check=False standard error as well."""
+        done = self.run("kubectl", *arguments, check=check, timeout=timeout, **more)
+        return done.stdout if check else done.stdout + done.stderr
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """`kubectl get … -o json`, parsed."""
+        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
+        return found
+
+    def apply(self, *objects: dict[str, Any], check: bool = True, dry_run: bool = False) -> str:
+        """Apply objects; with check=False what the API server said against them is returned."""
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        options = ["--dry-run=server"] if dry_run else []
+        return self.kubectl("apply", *options, "-f", "-", input=text, check=check)
+
+    @contextlib.contextmanager
+    def namespace(self, prefix: str, labels: dict[str, str] | None = None) -> Iterator[str]:
+        """A namespace of the caller's own; deleted on leaving, without waiting for its end."""
+        name = f"{prefix}-{secrets.token_hex(3)}"
+        metadata = {"name": name, "labels": labels or {}}
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        try:
+            yield name
+        finally:
+            self.kubectl("delete", "namespace", name, "--wait=false", check=False)
+
+
+def bring_up(command: str) -> Cluster:
+    """Run the command that makes kubectl work. A file env.sh beside it may set KUBECONFIG, PATH, REGISTRY, OUTSIDE_IP."""
+    done = subprocess.run([command], capture_output=True, text=True, timeout=SECONDS_TO_COME_UP)
+    assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
+    environment = dict(os.environ)
+    settings = Path(command).resolve().parent / "env.sh"
+    if settings.is_file():
+        shell = ["bash", "-c", 'set -a; source "$1" >/dev/null && env -0', "bash", str(settings)]
+        lines = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")
+        environment |= dict(line.split("=", 1) for line in lines if "=" in line)
+    return Cluster(environment, environment.get("REGISTRY"), environment.get("OUTSIDE_IP"))
