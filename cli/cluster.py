@@ -131,9 +131,13 @@ class Cluster:
         answer = self.request("GET", path, query=query)
         return list(answer.get("items") or []) if answer else []
 
-    def create(self, kind: str, body: Object, *, namespace: str | None = None) -> Object:
-        """Create an object; Refused when the API server turns it down."""
-        answer = self.request("POST", self._path(kind, namespace), body=body)
+    def create(self, kind: str, body: Object, *, namespace: str | None = None, dry_run: bool = False) -> Object:
+        """Create an object, or only ask whether it could be; Refused when the API server turns it down.
+
+        What comes back is the object as admission has completed it.
+        """
+        query = {"dryRun": "All"} if dry_run else {}
+        answer = self.request("POST", self._path(kind, namespace), query=query, body=body)
         if answer is None:
             raise InfraError(f"The cluster {self.name} has no namespace {namespace or self.namespace} or no {kind}.")
         return answer

@@ -71,7 +71,10 @@ def compile_command(output: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb and exit; never a traceback for what the user can mend."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    from cli.doctor.command import doctor_command
+
     commands.add_command(_local_command())
+    commands.add_command(doctor_command())
     try:
         code = commands.main(arguments or ["--help"], prog_name="pipeline.py", standalone_mode=False)
     except click.UsageError as error:

@@ -5,7 +5,7 @@ Objects are Kubernetes' own, as JSON.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from kubernetes.utils.quantity import parse_quantity
@@ -31,6 +31,10 @@ class Need:
     @property
     def gpus(self) -> int:
         return int(self.requests.get(self.gpu_resource, 0))
+
+    def tolerating(self, tolerations: Sequence[Object]) -> "Need":
+        """The same need with these tolerations."""
+        return replace(self, tolerations=tolerations)
 
 
 def place_findings(need: Need, nodes: Sequence[Object], pods: Sequence[Object]) -> Iterator[Finding]:

@@ -1,11 +1,13 @@
 """Probe pods: what they look like, and that none outlives the doctor."""
 
 import contextlib
+import json
 import secrets
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +54,6 @@ def secret_env(variable: str, secret: str, key: str) -> Object:
 
 def pod_of(probe: Probe, program: str) -> Object:
     """The pod, admissible in a namespace that enforces PodSecurity *restricted* and the sandbox's admission policy."""
-    import json
-
     container = {
         "name": "main",
         "image": probe.image,
@@ -190,8 +190,6 @@ class ProbePods:
 
 def parse(text: str) -> tuple[dict[str, Any], list[str]]:
     """What a probe printed: its findings by check, and the lines that are none."""
-    import json
-
     found: dict[str, Any] = {}
     rest = []
     for line in text.splitlines():
@@ -217,7 +215,5 @@ def waiting_for(pod: Object) -> tuple[str, str]:
 
 
 def _age_seconds(pod: Object) -> float:
-    from datetime import UTC, datetime
-
     made = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     return (datetime.now(UTC) - made).total_seconds()

@@ -1,0 +1,343 @@
+"""What can befall one pod, read from its state, its events, its node and its log. Pure functions over plain JSON.
+
+The rules are tried in order; the first that applies names the trouble. `ended` troubles end a run, others hold it up.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cli.cluster import Object
+
+MAIN = "main"  # the container that holds a step
+IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+SIGKILL, SIGTERM = 137, 143
+LABEL_OF_EXECUTOR = re.compile(r'"executorLabel"\s*:\s*"exec-([\w-]+)"')
+IMAGE_NAME = re.compile(r"grpo-code-([a-z]+)[:@]")
+STEPS_SENTENCE = re.compile(r"^([a-z][a-z_-]*): (.+)$")
+# What the client of the sandbox says, while it waits and when it gives up (components/shared/{sandbox,grading}.py).
+SANDBOX_WAITS = re.compile(r"^sandbox: no verdicts from (\S+) \((.+)\); trying again")
+SANDBOX_GIVES_UP = re.compile(r"The sandbox at \S+ is not ready|the sandbox gave no verdict")
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What befell a pod. step: whose; mend: what to do; ended: the pod is over; rank: lower is nearer to the cause."""
+
+    step: str
+    what: str
+    mend: str
+    ended: bool
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A pod with what is known about it."""
+
+    pod: Object
+    events: Sequence[Object]
+    log: str
+    nodes: Sequence[Object]
+    failure: Mapping[str, object] | None
+
+    @property
+    def name(self) -> str:
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.pod["metadata"].get("namespace", "default"))
+
+    @property
+    def status(self) -> Object:
+        return dict(self.pod.get("status") or {})
+
+    def containers(self) -> Iterator[tuple[str, Object]]:
+        """(name, state) of every container, the initial ones first."""
+        for group in ("initContainerStatuses", "containerStatuses"):
+            for each in self.status.get(group) or []:
+                yield each["name"], each.get("state") or {}
+
+    def condition(self, kind: str) -> Object:
+        found = (each for each in self.status.get("conditions") or [] if each["type"] == kind)
+        return dict(next(found, {}))
+
+    def event(self, *reasons: str) -> str:
+        """The newest message of this very pod's events with one of the reasons, empty when there is none."""
+        identity = self.pod["metadata"].get("uid")
+        mine = [
+            event
+            for event in self.events
+            if event.get("reason") in reasons and event.get("involvedObject", {}).get("uid") == identity
+        ]
+        mine.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+        return str(mine[-1].get("message", "")) if mine else ""
+
+
+def step_of(pod: Object) -> str:
+    """The step that a pod belongs to, by KFP's label of its executor, its image, or its own name."""
+    for container in pod["spec"].get("containers") or []:
+        if container["name"] == MAIN:
+            words = " ".join([*(container.get("command") or []), *(container.get("args") or [])])
+            found = LABEL_OF_EXECUTOR.search(words) or IMAGE_NAME.search(container.get("image", ""))
+            if found:
+                return found[1]
+    return str(pod["metadata"]["name"])
+
+
+def pod_trouble(
+    pod: Object,
+    events: Sequence[Object],
+    log: str = "",
+    nodes: Sequence[Object] = (),
+    failure: Mapping[str, object] | None = None,
+) -> Trouble | None:
+    """What is wrong with a pod, None when nothing is. log: its main container's last lines; failure: the step's own."""
+    seen = _Seen(pod, events, log, nodes, failure)
+    if seen.status.get("phase") == "Succeeded":
+        return None
+    for rank, rule in enumerate(RULES):
+        told = rule(seen)
+        if told:
+            what, mend, ended = told
+            return Trouble(step_of(pod), what.strip().rstrip("."), mend, ended, rank)
+    return None
+
+
+Told = tuple[str, str, bool] | None  # what, mend, whether the pod has ended
+
+
+def _node_lost(seen: _Seen) -> Told:
+    node = str(seen.pod["spec"].get("nodeName") or "")
+    disruption = seen.condition("DisruptionTarget")
+    lost = seen.status.get("reason") == "NodeLost" or (
+        disruption.get("status") == "True" and disruption.get("reason") in ("DeletionByTaintManager", "DeletionByPodGC")
+    )
+    known = {each["metadata"]["name"]: each for each in seen.nodes}
+    ready = next(
+        (
+            each["status"]
+            for each in known.get(node, {}).get("status", {}).get("conditions", [])
+            if each["type"] == "Ready"
+        ),
+        "True" if not known or node in known else "gone",
+    )
+    if node and (lost or ready in ("Unknown", "gone")):
+        return (
+            f"its node {node} was lost ({ready if ready == 'gone' else 'not heard of'})",
+            f"kubectl get node {node}",
+            lost,
+        )
+    return None
+
+
+def _evicted(seen: _Seen) -> Told:
+    message = str(seen.status.get("message") or "")
+    if seen.status.get("reason") == "Evicted":
+        wants = "--{step}-memory" if "memory" in message else "space for it"
+        return f"evicted: {message}", f"give the node or the step more ({wants.format(step=step_of(seen.pod))})", True
+    disruption = seen.condition("DisruptionTarget")
+    if disruption.get("status") != "True":
+        return None
+    words = {
+        "EvictionByEvictionAPI": ("evicted on request, as by a node's drain", "kubectl get nodes"),
+        "PreemptionByScheduler": ("preempted by a pod of higher priority", "kubectl get priorityclasses"),
+        "TerminationByKubelet": ("ended by its node, which was short of something", "kubectl get nodes"),
+    }
+    what, mend = words.get(
+        str(disruption.get("reason")), (f"disrupted: {disruption.get('message')}", "kubectl get nodes")
+    )
+    return what, mend, True
+
+
+def _deadline(seen: _Seen) -> Told:
+    if seen.status.get("reason") != "DeadlineExceeded":
+        return None
+    limit = seen.pod["spec"].get("activeDeadlineSeconds")
+    return f"stopped after its time limit of {limit} s", "allow the step more time (--timeout)", True
+
+
+def _out_of_memory(seen: _Seen) -> Told:
+    for name, state in seen.containers():
+        ended = state.get("terminated") or {}
+        if ended.get("reason") == "OOMKilled":
+            limit = _memory_limit(seen.pod, name)
+            mend = f"--{step_of(seen.pod)}-memory with more, or a smaller --micro-batch-size"
+            return f"killed for using more than its memory limit of {limit} (OOMKilled)", mend, True
+    return None
+
+
+def _memory_limit(pod: Object, container: str) -> str:
+    for each in [*(pod["spec"].get("containers") or []), *(pod["spec"].get("initContainers") or [])]:
+        if each["name"] == container:
+            return str(((each.get("resources") or {}).get("limits") or {}).get("memory", "the node"))
+    return "the node"
+
+
+def _image(seen: _Seen) -> Told:
+    for name, state in seen.containers():
+        waiting = state.get("waiting") or {}
+        if waiting.get("reason") in IMAGE_REASONS:
+            image = next(
+                (
+                    each["image"]
+                    for group in ("containers", "initContainers")
+                    for each in seen.pod["spec"].get(group) or []
+                    if each["name"] == name
+                ),
+                "?",
+            )
+            why = seen.event("Failed") or waiting.get("message", "")
+            return f"the image {image} cannot be pulled: {_short(why)}", "make images push REGISTRY=… TAG=…", False
+    return None
+
+
+def _config(seen: _Seen) -> Told:
+    for _, state in seen.containers():
+        waiting = state.get("waiting") or {}
+        message = str(waiting.get("message") or "")
+        if waiting.get("reason") not in CONFIG_REASONS:
+            continue
+        secret = re.search(r'secret "([^"]+)" not found', message)
+        key = re.search(r"couldn't find key (\S+) in Secret (\S+)/(\S+)", message)
+        if secret:
+            create = f"kubectl create secret generic {secret[1]} -n {seen.namespace} --from-literal=KEY=…"
+            return f"the Secret {secret[1]} does not exist in {seen.namespace}", create, False
+        if key:
+            mend = f"kubectl edit secret {key[3]} -n {key[2]}"
+            return f"the Secret {key[3]} in {key[2]} has no key {key[1]}", mend, False
+        return f"{waiting['reason']}: {_short(message)}", f"kubectl describe pod {seen.name} -n {seen.namespace}", False
+    return None
+
+
+def _unschedulable(seen: _Seen) -> Told:
+    scheduled = seen.condition("PodScheduled")
+    if seen.status.get("phase") != "Pending" or scheduled.get("status") != "False":
+        return None
+    message = str(scheduled.get("message") or "")
+    step, see = step_of(seen.pod), "kubectl describe nodes"
+    if scheduled.get("reason") == "SchedulingGated":
+        return "held in a queue that has not admitted it", f"kubectl get workloads -n {seen.namespace}", False
+    short = re.findall(r"Insufficient ([\w./-]+)", message)
+    gpu = next((name for name in short if "/" in name), "")
+    if gpu:
+        asked = _asked(seen.pod, gpu)
+        mend = f"free one ({see} | grep -A9 Allocated), or --gpus with less"
+        return f"waits for {asked} {gpu}, which no node has free", mend, False
+    if short:
+        asked = " and ".join(f"{_asked(seen.pod, name)} {name}" for name in short)
+        return (
+            f"waits for {asked}, which no node has free",
+            f"free some ({see}), or a smaller --{step}-{short[0]}",
+            False,
+        )
+    taint = re.search(r"untolerated taints?(?:\(s\))? ?\{?([^}.,]*)", message)
+    if "selector" in message or "affinity" in message:
+        wanted = ",".join(f"{key}={value}" for key, value in (seen.pod["spec"].get("nodeSelector") or {}).items())
+        return f"no node has the labels {wanted}", "kubectl get nodes --show-labels, and another --node-selector", False
+    if taint:
+        example = f'--tolerations \'[{{"key": "{taint[1].split(":")[0].strip()}", "operator": "Exists"}}]\''
+        return f"every node has a taint that it does not tolerate: {taint[1].strip()}", example, False
+    return f"no node takes it: {_short(message)}", see, False
+
+
+def _asked(pod: Object, resource: str) -> str:
+    for each in pod["spec"].get("containers") or []:
+        resources = each.get("resources") or {}
+        amount = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.get(resource)
+        if amount:
+            return str(amount)
+    return "more"
+
+
+def _mount(seen: _Seen) -> Told:
+    if seen.status.get("phase") != "Pending":
+        return None
+    why = seen.event("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
+    if not why:
+        return None
+    return f"cannot start: {_short(why)}", f"kubectl describe pod {seen.name} -n {seen.namespace}", False
+
+
+def _failed(seen: _Seen) -> Told:
+    """The step's own sentence, from the failure that it left in the store or from the end of its log."""
+    code = next((state["terminated"]["exitCode"] for name, state in seen.containers() if _bad(name, state)), None)
+    if code is None:
+        return None
+    sentence = _own_sentence(seen)
+    if SANDBOX_GIVES_UP.search(sentence):
+        return f"gave up for want of the sandbox: {sentence}", "kubectl get pods,events -n grpo-code-sandbox", True
+    if sentence:
+        return sentence, "", True
+    see = f"kubectl logs {seen.name} -n {seen.namespace} -c {MAIN}"
+    words = {SIGKILL: "killed from outside (SIGKILL)", SIGTERM: "stopped from outside (SIGTERM), as when it is deleted"}
+    return words.get(code, f"ended with exit code {code} and no word of its own"), see, True
+
+
+def _bad(name: str, state: Object) -> bool:
+    return name == MAIN and (state.get("terminated") or {}).get("exitCode", 0) != 0
+
+
+def _own_sentence(seen: _Seen) -> str:
+    if seen.failure and str(seen.failure.get("step", "")) in (step_of(seen.pod), step_of(seen.pod).replace("-", "_")):
+        return str(seen.failure.get("message", ""))
+    lines = [line.strip() for line in seen.log.splitlines() if line.strip()]
+    for line in reversed(lines[-20:]):
+        if re.match(r"[\w.]+(Error|Exception)\b.*", line):  # a defect's traceback ends so
+            return line
+        told = STEPS_SENTENCE.match(line)
+        if told and told[1] in (
+            step_of(seen.pod),
+            step_of(seen.pod).replace("-", "_"),
+            step_of(seen.pod).split("-")[0],
+        ):
+            return told[2]
+    return ""
+
+
+def _waits_for_sandbox(seen: _Seen) -> Told:
+    lines = [line.strip() for line in seen.log.splitlines() if line.strip()]
+    found = SANDBOX_WAITS.match(lines[-1]) if lines else None
+    if not found or seen.status.get("phase") != "Running":
+        return None
+    return f"waits for the sandbox at {found[1]}: {found[2]}", "kubectl get pods,events -n grpo-code-sandbox", False
+
+
+RULES: tuple[Callable[[_Seen], Told], ...] = (
+    _out_of_memory,
+    _node_lost,
+    _evicted,
+    _deadline,
+    _image,
+    _config,
+    _unschedulable,
+    _mount,
+    _failed,
+    _waits_for_sandbox,
+)
+
+
+def refusal_trouble(workflow: Object | None) -> Trouble | None:
+    """A pod that Argo was not allowed to create: it exists nowhere, and only the workflow says why."""
+    for node in (((workflow or {}).get("status") or {}).get("nodes") or {}).values():
+        message = str(node.get("message") or "")
+        if node.get("type") != "Pod" or "forbidden" not in message:
+            continue
+        ended = node.get("phase") in ("Failed", "Error")
+        space = str((workflow or {}).get("metadata", {}).get("namespace", ""))
+        step = str(node.get("displayName", "a step"))
+        if "exceeded quota" in message:
+            quota = message[message.index("exceeded quota") :]
+            return Trouble(
+                step, f"its pod would exceed the quota: {_short(quota)}", f"kubectl describe quota -n {space}", ended
+            )
+        mend = f"kubectl get events -n {space} --field-selector reason=FailedCreate"
+        return Trouble(step, f"its pod was refused: {_short(message)}", mend, ended)
+    return None
+
+
+def _short(text: str, longest: int = 240) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0] + " …"
