@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint lock sandbox bench-demo bench-sandbox
+.PHONY: compile help setup run test lint lock sandbox bench-demo bench-sandbox
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -19,6 +19,9 @@ test: setup ## Run the hermetic tests
 
 lint: setup ## Check style and types
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
+
+compile: setup ## Write the pipeline for Kubeflow Pipelines, build/pipeline.yaml
+	@$(PY) pipeline.py compile -o build/pipeline.yaml $(ARGS)
 
 lock: setup ## Resolve the requirements again and write the pins
 	@$(PYTHON) cli/bootstrap.py --lock
