@@ -22,7 +22,7 @@ from components.placement import QUANTITY
 from components.pods import STEPS, Pods
 from components.shared.errors import UserError
 
-SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml")  # kfp writes nothing of a pod's settings into JSON
 IMAGE_OF = {"check": "prepare", "fetch_model": "prepare", "finish": "prepare"}  # the rest have one of their own
 LABEL = re.compile(r"([A-Za-z0-9.-]+/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?=([A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?)?")
 
@@ -94,14 +94,18 @@ def step_images() -> dict[str, str]:
     return {step: found[name] for step, name in named.items()}
 
 
+def check_name(output: Path) -> None:
+    """UserError when kfp's compiler would not take this name for its file."""
+    if output.suffix not in SUFFIXES:
+        raise UserError(f"-o {output} is no name for a pipeline: it must end in .yaml or .yml.")
+
+
 def write_pipeline(output: Path, fixed: Fixed) -> None:
-    """Compile into a file; UserError when its name or place cannot be."""
+    """Compile into a file; UserError when its place cannot be written."""
     from kfp.compiler import Compiler
 
     from pipeline import make_pipeline
 
-    if output.suffix not in SUFFIXES:
-        raise UserError(f"-o {output} is no name for a pipeline: it must end in .yaml, .yml or .json.")
     pipeline = make_pipeline(cache_training=fixed.cache_training, pods=fixed.pods)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli import parameters
-from cli.compiling import fixed_options, take_fixed, write_pipeline
+from cli.compiling import check_name, fixed_options, take_fixed, write_pipeline
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
 from cli.submit import EXPERIMENT, Place, parameters_for_cluster, parameters_to_resume, start_run
 from components.shared.errors import InfraError, UserError
@@ -19,13 +19,14 @@ note = partial(click.echo, err=True)
 
 def compile_command() -> click.Command:
     own = [
-        click.Option(["-o", "--output"], type=click.Path(path_type=Path), required=True, help="File (.yaml, .json).")
+        click.Option(["-o", "--output"], type=click.Path(path_type=Path), required=True, help="File to write (.yaml).")
     ]
     return click.Command("compile", params=[*own, *fixed_options()], callback=_compile, help=_compile.__doc__)
 
 
 def _compile(output: Path, **options: Any) -> None:
     """Write the pipeline as a file that Kubeflow Pipelines accepts."""
+    check_name(output)
     write_pipeline(output, take_fixed(options))
     click.echo(f"Wrote {output}.")
 
