@@ -116,7 +116,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         """Prepare problems, filter them if asked, train with GRPO, compare base and tuned model.
 
         Args:
-            model_name: Base model: a hub id, or a directory on the machine that runs the step.
+            model_name: Base model: a hub id, s3://bucket/folder, or a directory (not on a cluster).
             method: lora trains an adapter, full all weights, qlora an adapter on a 4-bit base (needs CUDA).
             epochs: Passes over the training problems; more than 2 invites memorising.
             lr: Learning rate of the optimiser (AdamW), falling linearly to 0.

@@ -54,7 +54,7 @@ def disable(endpoint: Endpoint, schedule_id: str) -> None:
 
 
 def delete(endpoint: Endpoint, schedule_id: str) -> None:
-    """Delete a schedule; its runs stay."""
+    """Delete a schedule; KFP deletes the workflow of a run that is at work with it."""
     with endpoint.spoken():
         endpoint.client.delete_recurring_run(schedule_id)
 

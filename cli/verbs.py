@@ -143,7 +143,7 @@ def _schedule_disable(schedule_id: str, **options: Any) -> None:
 
 
 def _schedule_delete(schedule_id: str, **options: Any) -> None:
-    """Delete a schedule; its runs stay."""
+    """Delete a schedule; a run of it that is at work ends, the finished ones stay in KFP's list."""
     from cli import schedule
 
     schedule.delete(take_endpoint(options), schedule_id)
