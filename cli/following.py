@@ -20,7 +20,7 @@ from cli.pods import newest_line
 from cli.submit import ENDED, run_of
 from cli.worker import step_name
 from components.shared.errors import InfraError, UserError
-from components.shared.run import folder_of
+from components.shared.run import folder_of, resume_root
 from components.shared.status import STATUS
 from components.shared.store import open_store, store_is_known
 
@@ -111,7 +111,7 @@ def _cluster(namespace: str) -> Cluster | None:
 def _tell_end(run: Any, console: Console) -> int:
     run_id, state = str(run.run_id), str(run.state)
     if state == "SUCCEEDED":
-        print_plain(console, f"The run succeeded. See its report: python pipeline.py report {run_id}")
+        print_plain(console, f"The run succeeded. See its report: python pipeline.py report {_kept_under(run)}")
         return 0
     why = _sentence(run)
     print_plain(console, f"The run {state.lower()}{f': {why}' if why else '.'}")
@@ -120,13 +120,17 @@ def _tell_end(run: Any, console: Console) -> int:
     return 1
 
 
+def _kept_under(run: Any) -> str:
+    """The id under which the store has the run: that of the first attempt."""
+    parameters = (run.runtime_config.parameters if run.runtime_config else None) or {}
+    return resume_root(str(run.run_id), str(parameters.get("resume_run") or ""))
+
+
 def _sentence(run: Any) -> str:
     """The failed step's own sentence from the store, else what KFP says."""
-    parameters = (run.runtime_config.parameters if run.runtime_config else None) or {}
     if store_is_known():
         with contextlib.suppress(KeyError, ValueError, UserError, InfraError):
-            key = f"{folder_of(parameters.get('resume_run') or run.run_id)}/{STATUS}"
-            status = json.loads(open_store().read(key))
+            status = json.loads(open_store().read(f"{folder_of(_kept_under(run))}/{STATUS}"))
             if status["attempt"] == run.run_id and status["failed_step"]:
                 return f"{status['failed_step']}: {status['message']}"
     return str(run.error.message or "") if run.error else ""

@@ -68,7 +68,8 @@ def test_the_end_of_a_run_says_what_to_do_next(capsys, monkeypatch):
     with small_kfp() as kfp:
         kfp.runs["r1"] = {**RECORDED, "run_id": "r1", "error": {"message": "step failed"}}
         kfp.runs["r2"] = {**RECORDED, "run_id": "r2", "state": "SUCCEEDED"}
-        for run, code in (("r1", 1), ("r2", 0)):
+        kfp.runs["r3"] = {**kfp.runs["r2"], "run_id": "r3", "runtime_config": {"parameters": {"resume_run": "r1"}}}
+        for run, code in (("r1", 1), ("r2", 0), ("r3", 0)):
             with pytest.raises(SystemExit) as ended:
                 main(["watch", run, "--endpoint", kfp.url])
             assert ended.value.code == code
@@ -77,3 +78,4 @@ def test_the_end_of_a_run_says_what_to_do_next(capsys, monkeypatch):
     assert "python pipeline.py run --resume r1" in shown
     assert "doctor --run r1" in shown
     assert "The run succeeded. See its report: python pipeline.py report r2" in shown
+    assert "The run succeeded. See its report: python pipeline.py report r1" in shown
