@@ -3,7 +3,13 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: compile help setup run test lint lock sandbox bench-demo bench-sandbox
+.PHONY: compile help setup run test lint lock images push deploy undeploy sandbox bench-demo bench-sandbox
+export REGISTRY TAG BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
+
+# Settled once, so that what is pushed is what was built.
+ifneq (,$(filter compile images push deploy,$(MAKECMDGOALS)))
+TAG := $(or $(TAG),$(shell $(PYTHON) -m cli.images tag))
+endif
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -25,6 +31,18 @@ compile: setup ## Write the pipeline for Kubeflow Pipelines, build/pipeline.yaml
 
 lock: setup ## Resolve the requirements again and write the pins
 	@$(PYTHON) cli/bootstrap.py --lock
+
+images: ## Build and check all images: make images REGISTRY=ghcr.io/me (TAG is the commit)
+	@$(PYTHON) -m cli.images build $(ARGS)
+
+push: ## Push them: make images push REGISTRY=ghcr.io/me
+	@$(PYTHON) -m cli.images push $(ARGS)
+
+deploy: ## Deploy to the cluster of kubectl: make deploy REGISTRY=ghcr.io/me OVERLAY=local,minio
+	@$(PYTHON) -m cli.deploy up
+
+undeploy: ## Take everything away from the cluster again
+	@$(PYTHON) -m cli.deploy down
 
 sandbox: setup ## Run the sandbox alone: make sandbox PORT=8080
 	@cd images/sandbox && ../../$(PY) -m sandbox --host 127.0.0.1 --port $(or $(PORT),8080) --workers 2

@@ -34,7 +34,7 @@ class Cluster:
         self.api = config.new_client_from_config(self.environment.get("KUBECONFIG"))
 
     def run(self, *command: str, check: bool = True, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess:
-        """A command in the cluster's environment, at the repository's root; AssertionError shows what a failed one said."""
+        """A command in the cluster's environment, at the repository's root; AssertionError shows what it said."""
         done = subprocess.run(
             command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout, **more
         )

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
+from cli.images import default_tag
 from tests.cluster.cluster import RESTRICTED, Cluster, bring_up
 
 UP = "GRPO_TEST_CLUSTER_UP"
@@ -40,3 +42,40 @@ def outside(cluster: Cluster) -> str:
     if not cluster.outside:
         pytest.skip("no host outside the cluster: the cluster's env.sh sets no OUTSIDE_IP")
     return cluster.outside
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of the working tree, built and pushed."""
+
+    registry: str
+    tag: str
+
+    def __getitem__(self, name: str) -> str:
+        """The reference of `sandbox` or a step."""
+        return f"{self.registry}/grpo-code-{name}:{self.tag}"
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster, registry: str) -> Images:
+    """All images of this working tree in the registry; quick when they are there."""
+    built = Images(registry, default_tag())
+    settings = [f"REGISTRY={registry}", f"TAG={built.tag}", "BUILD_OPTIONS=--network host"]
+    cluster.run("make", "images", "push", *settings, timeout=1800)
+    return built
+
+
+def deploy(cluster: Cluster, images: Images, overlay: str = "local", **more: str) -> None:
+    """`make deploy` of an overlay with these images."""
+    settings = {"REGISTRY": images.registry, "TAG": images.tag, "OVERLAY": overlay, **more}
+    cluster.run("make", "deploy", *(f"{name}={value}" for name, value in settings.items()), timeout=600)
+
+
+@pytest.fixture(scope="session")
+def sandbox(cluster: Cluster, images: Images) -> Iterator[str]:
+    """The sandbox deployed from these images; its URL inside the cluster. Taken away again if it was not there."""
+    was_there = "sandbox" in cluster.kubectl("-n", "grpo-code-sandbox", "get", "deployment", check=False).split()
+    deploy(cluster, images)
+    yield "http://sandbox.grpo-code-sandbox:8080"
+    if not was_there:
+        cluster.run("make", "undeploy", timeout=600)
