@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from threading import Thread
@@ -31,7 +31,7 @@ SEE = {
 Check = Callable[[], Iterable[Finding]]
 
 
-def examine(place: Installation, *, probing: bool) -> Iterator[list[Finding]]:
+def examine(place: Installation, *, probing: bool) -> Generator[list[Finding], None, None]:
     """The findings of each check, in a fixed order, each as soon as it and those before it are done.
 
     Leaving the iteration early, also by an interrupt, deletes every probe pod first.

@@ -16,9 +16,9 @@ from cli.doctor.diagnosis import pod_trouble
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.needs import needs_of, step_pod
 from cli.endpoint import Endpoint
+from components.readiness import STORE_KEYS
 
 OLDEST_KFP = (2, 15)  # optional Secrets; older backends refuse the compiled pipeline
-STORE_KEYS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")
 SANDBOX_SECRET, SANDBOX_KEY = "grpo-code-sandbox", "TOKEN"
 # What KFP's driver and launcher and Argo's executor do with the account of a run: (verb, API group, resource).
 RIGHTS = (

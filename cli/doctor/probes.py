@@ -10,20 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.cluster import CLIENT_LABEL, Object
+from cli.cluster import Object
 from cli.doctor.capacity import name_of
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.inside_findings import layer_findings, replica_findings, store_finding
-from cli.doctor.installation import SANDBOX_KEY, STORE_KEYS, Installation, is_ready
-from cli.doctor.needs import ON_GPU, steps_of
+from cli.doctor.installation import SANDBOX_KEY, Installation, is_ready
+from cli.doctor.needs import steps_of
 from cli.doctor.pods import REFUSING, Outcome, Probe, ProbePods, secret_env
 from components.images import image
+from components.pods import SANDBOX_CLIENT, STORE_KEYS
+from components.pods import STEPS as PODS
 from components.shared.sandbox import TOKEN_VARIABLE
-from components.shared.store import STORE_VARIABLE
 
 OPENING_SECONDS = 10.0  # for a way that must be open: a policy's exceptions take a moment to know a new pod
 CLOSING_SECONDS = 12.0  # for a way that must be closed: a new pod is unguarded until the policies have seen it
-STORE_VARIABLES = (*STORE_KEYS, "S3_SECURE", STORE_VARIABLE)
 Targets = dict[str, list[Any]]
 
 
@@ -61,7 +61,7 @@ def image_probes(place: Installation) -> dict[str, Probe]:
     probes: dict[str, Probe] = {}
     for step in steps_of(place.parameters):
         if step != "prepare":
-            on_gpu = step in ON_GPU
+            on_gpu = PODS[step].gpu
             probes[f"image {step}"] = Probe(
                 name=step,
                 namespace=place.namespace,
@@ -84,9 +84,9 @@ def client_probe(place: Installation, key: str, targets: Targets) -> Probe:
     ]
     if given["model_name"].startswith("s3://"):
         orders.append(("model", {"address": given["model_name"]}))
-    env = [secret_env(name, given["store_secret"], name) for name in STORE_VARIABLES]
+    env = [secret_env(name, given["store_secret"], name) for name in STORE_KEYS]
     env.append(secret_env(TOKEN_VARIABLE, given["sandbox_secret"], SANDBOX_KEY))
-    labels = {CLIENT_LABEL: "true"}
+    labels = {SANDBOX_CLIENT: "true"}
     return Probe("client", place.namespace, image("prepare"), orders, labels, env, place.service_account)
 
 
@@ -174,10 +174,10 @@ def strangers_kept_out(targets: Targets, client: Outcome, stranger: Outcome | No
     through = [name for name in targets if stranger.found["reach"].get(name) == "open"]
     if through:
         mend = "install a network plug-in that enforces NetworkPolicy (kube-router, Calico, Cilium), then: make deploy"
-        return fail(check, f"a pod without the label {CLIENT_LABEL} reached {', '.join(through)}", mend)
+        return fail(check, f"a pod without the label {SANDBOX_CLIENT} reached {', '.join(through)}", mend)
     if not let_in:
         return skipped(check, "a pod with the label was refused as well, so that a refusal proves nothing")
-    return ok(check, f"a pod without the label {CLIENT_LABEL} is refused by {', '.join(let_in)}, one with it let in")
+    return ok(check, f"a pod without the label {SANDBOX_CLIENT} is refused by {', '.join(let_in)}, one with it let in")
 
 
 def captives_kept_in(targets: Targets, client: Outcome, stranger: Outcome | None, captive: Outcome | None) -> Finding:

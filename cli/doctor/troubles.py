@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cli.cluster import Object
+from components.pods import STEP_LABEL, STEPS
 
 MAIN = "main"  # the container that holds a step
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 SIGKILL, SIGTERM = 137, 143
 LABEL_OF_EXECUTOR = re.compile(r'"executorLabel"\s*:\s*"exec-([\w-]+)"')
-IMAGE_NAME = re.compile(r"grpo-code-([a-z]+)[:@]")
 STEPS_SENTENCE = re.compile(r"^([a-z][a-z_-]*): (.+)$")
 # What the client of the sandbox says, while it waits and when it gives up (components/shared/{sandbox,grading}.py).
 SANDBOX_WAITS = re.compile(r"^sandbox: no verdicts from (\S+) \((.+)\); trying again")
@@ -77,14 +77,23 @@ class _Seen:
 
 
 def step_of(pod: Object) -> str:
-    """The step that a pod belongs to, by KFP's label of its executor, its image, or its own name."""
+    """The step that a pod belongs to, by the pipeline's label, KFP's name of the executor, or the pod's own name."""
+    labelled = (pod["metadata"].get("labels") or {}).get(STEP_LABEL)
+    if labelled:
+        return str(labelled)
     for container in pod["spec"].get("containers") or []:
         if container["name"] == MAIN:
             words = " ".join([*(container.get("command") or []), *(container.get("args") or [])])
-            found = LABEL_OF_EXECUTOR.search(words) or IMAGE_NAME.search(container.get("image", ""))
+            found = LABEL_OF_EXECUTOR.search(words)
             if found:
                 return found[1]
     return str(pod["metadata"]["name"])
+
+
+def _option(seen: "_Seen", kind: str) -> str:
+    """The parameter that sizes a pod: `--train-memory`; fetch_model, for one, goes by prepare's."""
+    step = step_of(seen.pod)
+    return f"--{STEPS[step].size if step in STEPS else step}-{kind}"
 
 
 def pod_trouble(
@@ -136,8 +145,8 @@ def _node_lost(seen: _Seen) -> Told:
 def _evicted(seen: _Seen) -> Told:
     message = str(seen.status.get("message") or "")
     if seen.status.get("reason") == "Evicted":
-        wants = "--{step}-memory" if "memory" in message else "space for it"
-        return f"evicted: {message}", f"give the node or the step more ({wants.format(step=step_of(seen.pod))})", True
+        more = f"{_option(seen, 'memory')} with what it uses" if "memory" in message else "a node with more disk"
+        return f"evicted: {message}", more, True
     disruption = seen.condition("DisruptionTarget")
     if disruption.get("status") != "True":
         return None
@@ -164,7 +173,7 @@ def _out_of_memory(seen: _Seen) -> Told:
         ended = state.get("terminated") or {}
         if ended.get("reason") == "OOMKilled":
             limit = _memory_limit(seen.pod, name)
-            mend = f"--{step_of(seen.pod)}-memory with more, or a smaller --micro-batch-size"
+            mend = f"{_option(seen, 'memory')} with more, or a smaller --micro-batch-size"
             return f"killed for using more than its memory limit of {limit} (OOMKilled)", mend, True
     return None
 
@@ -217,7 +226,7 @@ def _unschedulable(seen: _Seen) -> Told:
     if seen.status.get("phase") != "Pending" or scheduled.get("status") != "False":
         return None
     message = str(scheduled.get("message") or "")
-    step, see = step_of(seen.pod), "kubectl describe nodes"
+    see = "kubectl describe nodes"
     if scheduled.get("reason") == "SchedulingGated":
         return "held in a queue that has not admitted it", f"kubectl get workloads -n {seen.namespace}", False
     short = re.findall(r"Insufficient ([\w./-]+)", message)
