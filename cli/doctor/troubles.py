@@ -239,7 +239,7 @@ def _unschedulable(seen: _Seen) -> Told:
         asked = " and ".join(f"{_asked(seen.pod, name)} {name}" for name in short)
         return (
             f"waits for {asked}, which no node has free",
-            f"free some ({see}), or a smaller --{step}-{short[0]}",
+            f"free some ({see}), or a smaller {_option(seen, short[0])}",
             False,
         )
     taint = re.search(r"untolerated taints?(?:\(s\))? ?\{?([^}.,]*)", message)
