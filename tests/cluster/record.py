@@ -1,0 +1,72 @@
+"""Record what a real API server says of pods in trouble: `python -m tests.cluster.record`, with a cluster at hand."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from tests.cluster.cluster import Cluster, bring_up
+from tests.cluster.troubles import CASES, FINALIZER, Case
+
+FOLDER = Path(__file__).resolve().parent.parent / "cli/doctor/recorded"
+SECONDS = 240.0  # the kubelet looks at the size of volumes once a minute
+
+
+def provoke(cluster: Cluster, namespace: str, case: Case, image: str) -> dict:
+    """Bring a pod into its trouble; returns it with its events and the log of its main container."""
+    cluster.apply(case.pod(image) | {"metadata": {**case.pod(image)["metadata"], "namespace": namespace}})
+    name, deadline = f"run-{case.name}", time.monotonic() + SECONDS
+    evicted = False
+    while time.monotonic() < deadline:
+        pod = cluster.get("pod", name, "-n", namespace)
+        events = cluster.get("events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")["items"]
+        if case.name == "drained" and pod["status"]["phase"] == "Running" and not evicted:
+            evict(cluster, namespace, name)
+            evicted = True
+        if case.reached(pod) or (case.name == "mount" and any(each["reason"] == "FailedMount" for each in events)):
+            log = cluster.kubectl("logs", name, "-n", namespace, "-c", "main", check=False)
+            started = pod["status"]["phase"] in ("Running", "Failed") and pod["status"].get("containerStatuses")
+            return {"pods": [pod], "events": events, "logs": {name: log if started else ""}}
+        time.sleep(0.3)
+    raise AssertionError(f"{case.name} was not reached: {json.dumps(pod['status'], indent=1)}\n{json.dumps(events)}")
+
+
+def evict(cluster: Cluster, namespace: str, name: str) -> None:
+    """Evict through the API, as `kubectl drain` does."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    cluster.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(body))
+
+
+def release(cluster: Cluster, namespace: str) -> None:
+    """Let go of pods that a finalizer keeps."""
+    for case in CASES:
+        if FINALIZER in case.metadata.get("finalizers", ()):
+            patch = '{"metadata": {"finalizers": null}}'
+            cluster.kubectl("patch", "pod", f"run-{case.name}", "-n", namespace, "--type=merge", "-p", patch, check=False)
+
+
+def main() -> None:
+    """Provoke the named cases, or all, and write one file each."""
+    cluster = bring_up(os.environ["GRPO_TEST_CLUSTER_UP"])
+    image = f"{cluster.registry}/python:3.11-slim"
+    wanted = sys.argv[1:]
+    with cluster.namespace("doctor-record") as namespace:
+        cluster.kubectl("create", "secret", "generic", "half-a-secret", "-n", namespace, "--from-literal=KEY=x")
+        try:
+            for case in CASES:
+                if wanted and case.name not in wanted:
+                    continue
+                seen = provoke(cluster, namespace, case, image)
+                for each in [*seen["pods"], *seen["events"]]:
+                    each["metadata"].pop("managedFields", None)
+                    each["metadata"].get("annotations", {}).pop("kubectl.kubernetes.io/last-applied-configuration", None)
+                (FOLDER / f"{case.name}.json").write_text(json.dumps(seen, indent=1) + "\n")
+                print(case.name, flush=True)
+        finally:
+            release(cluster, namespace)
+
+
+if __name__ == "__main__":
+    main()
