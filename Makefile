@@ -3,7 +3,8 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint lock sandbox bench-demo bench-sandbox
+.PHONY: help setup run test lint lock images push deploy undeploy sandbox bench-demo bench-sandbox
+export REGISTRY TAG BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -22,6 +23,18 @@ lint: setup ## Check style and types
 
 lock: setup ## Resolve the requirements again and write the pins
 	@$(PYTHON) cli/bootstrap.py --lock
+
+images: ## Build and check all images: make images REGISTRY=ghcr.io/me (TAG is the commit)
+	@$(PYTHON) -m cli.images build $(ARGS)
+
+push: ## Push them: make images push REGISTRY=ghcr.io/me
+	@$(PYTHON) -m cli.images push $(ARGS)
+
+deploy: ## Deploy to the cluster of kubectl: make deploy REGISTRY=ghcr.io/me OVERLAY=local,minio
+	@$(PYTHON) -m cli.deploy up
+
+undeploy: ## Take everything away from the cluster again
+	@$(PYTHON) -m cli.deploy down
 
 sandbox: setup ## Run the sandbox alone: make sandbox PORT=8080
 	@cd images/sandbox && ../../$(PY) -m sandbox --host 127.0.0.1 --port $(or $(PORT),8080) --workers 2

@@ -34,7 +34,7 @@ class Cluster:
         self.api = config.new_client_from_config(self.environment.get("KUBECONFIG"))
 
     def run(self, *command: str, check: bool = True, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess:
-        """A command in the cluster's environment and the repository's root; AssertionError shows what a failed one said."""
+        """A command in the cluster's environment, at the repository's root; AssertionError shows what it said."""
         done = subprocess.run(
             command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout, **more
         )
@@ -71,7 +71,7 @@ class Cluster:
 
 
 def bring_up(command: str) -> Cluster:
-    """Run the command that makes kubectl work. A file env.sh beside it may set KUBECONFIG, PATH, REGISTRY, OUTSIDE_IP."""
+    """Run the command that makes kubectl work; env.sh beside it may set KUBECONFIG, PATH, REGISTRY, OUTSIDE_IP."""
     done = subprocess.run([command], capture_output=True, text=True, timeout=SECONDS_TO_COME_UP)
     assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
     environment = dict(os.environ)

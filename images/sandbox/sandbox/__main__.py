@@ -20,6 +20,7 @@ import uvicorn
 
 from sandbox import kernel, layers, logs
 from sandbox.service import Configuration, Service, make_app
+from sandbox.surroundings import parse_address
 from sandbox.syscalls import NUMBERS
 from sandbox.worker import Settings
 
@@ -50,6 +51,14 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         metavar="NAME",
         choices=layers.MAY_BE_OPTIONAL,
         help="judge though this layer of the self-test does not hold; may be repeated",
+    )
+    parser.add_argument(
+        "--must-not-reach",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        type=parse_address,
+        help="judge only while no connection to this address comes about; may be repeated",
     )
     parser.add_argument("--without-landlock", action="store_true", help="judge without confining what files are read")
     parser.add_argument(
@@ -157,9 +166,10 @@ def self_test(service: Service) -> int:
     """Print what the self-test finds as JSON; 0 when the service would judge."""
     try:
         service.start()
+        service.surroundings.look()
         readiness = service.readiness()
     finally:
-        service.pool.stop()
+        service.stop()
     print(json.dumps(readiness.model_dump(), indent=2))
     return 0 if readiness.ready else 1
 
@@ -178,6 +188,7 @@ def configure(options: argparse.Namespace) -> Configuration:
         optional_layers=optional | layers.LANDLOCK_LAYERS if options.without_landlock else optional,
         canary_seconds=options.canary_seconds,
         log_programs=options.log_programs,
+        must_not_reach=tuple(options.must_not_reach),
     )
 
 

@@ -20,6 +20,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from sandbox import landlock, layers, logs, models, pool, probes
 from sandbox.fairness import Verdict
 from sandbox.metrics import Metrics
+from sandbox.surroundings import Surroundings
 from sandbox.version import judge_version
 from sandbox.worker import Settings
 
@@ -61,6 +62,7 @@ class Configuration:
         optional_layers: layers that are not required, whatever the runtime.
         canary_seconds: between two checks of a worker that nothing has happened to.
         log_programs: whether programs and their tests are logged.
+        must_not_reach: host and port of what nothing here may connect to; nothing is judged while it can be.
     """
 
     settings: Settings
@@ -71,6 +73,7 @@ class Configuration:
     optional_layers: frozenset[str]
     canary_seconds: float
     log_programs: bool
+    must_not_reach: tuple[tuple[str, int], ...] = ()
 
 
 class Service:
@@ -92,11 +95,13 @@ class Service:
         self.metrics.watch(self.pool)
         self.required = layers.required_layers(configuration.runtime, configuration.optional_layers)
         self.findings: dict[str, layers.Finding] = {}
+        self.surroundings = Surroundings(configuration.must_not_reach)
         self.reason: str | None = "the self-test has not run yet"
         self.abandoned = False  # set while stopping, when requests have been waited for long enough
 
     def start(self) -> None:
-        """Start the workers and run the self-test; afterwards `reason` says what stands against judging."""
+        """Start the workers and run the self-test; afterwards `objection` says what stands against judging."""
+        self.surroundings.start()
         without = not self.pool.settings.use_landlock
         if without and self.required & layers.LANDLOCK_LAYERS:
             self.findings = dict.fromkeys(layers.LANDLOCK_LAYERS, layers.Finding("absent", "Landlock is not in use"))
@@ -117,9 +122,19 @@ class Service:
                 level = logging.ERROR
             logs.event(level, "self-test", {"layer": name, **vars(finding)})
 
+    def stop(self) -> None:
+        """Stop the workers and everything else that runs."""
+        self.surroundings.stop()
+        self.pool.stop()
+
+    @property
+    def objection(self) -> str | None:
+        """What stands against judging: a layer that does not hold, or what can be reached from here."""
+        return self.reason or self.surroundings.reason
+
     def readiness(self) -> models.Readiness:
         """What /readyz answers."""
-        reason = self.reason or (None if self.pool.live_workers else "no worker is up")
+        reason = self.objection or (None if self.pool.live_workers else "no worker is up")
         return models.Readiness(
             ready=reason is None,
             reason=reason,
@@ -177,8 +192,8 @@ class Service:
                     logs.event(logging.INFO, "verdict", {"client": client, **item.model_dump(), "verdict": verdict})
 
     def _submit(self, client: str, request: models.VerdictsRequest) -> "list[Future[Verdict]]":
-        if self.reason is not None:
-            raise fastapi.HTTPException(503, f"The sandbox judges nothing: {self.reason}.", {"Retry-After": "5"})
+        if objection := self.objection:
+            raise fastapi.HTTPException(503, f"The sandbox judges nothing: {objection}.", {"Retry-After": "5"})
         try:
             return self.pool.submit(client, [item.model_dump() for item in request.items])
         except pool.Full as full:
@@ -206,7 +221,7 @@ def make_app(service: Service) -> fastapi.FastAPI:
     async def lifespan(_: fastapi.FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(service.start)
         yield
-        await asyncio.to_thread(service.pool.stop)
+        await asyncio.to_thread(service.stop)
 
     version = judge_version(service.pool.settings)
     app = fastapi.FastAPI(title="grpo-code sandbox", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)

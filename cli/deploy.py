@@ -1,0 +1,208 @@
+"""Bring the manifests to a cluster and take them away again, behind `make deploy undeploy`.
+
+`python3 -m cli.deploy up|down|render`; only the standard library is imported and only kubectl and git are called.
+Settings come from the environment: REGISTRY and TAG of the images, OVERLAY (a comma list of folders in
+manifests/components, or empty for the base), NAMESPACE of the runs (grpo-code, which is made, or one that is there),
+MINIO_IMAGE. Secrets are made where they are missing and never changed; nothing secret is in a file.
+"""
+
+import argparse
+import base64
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cli.images import ALL, Refused, settle_tag
+from components.images import image
+
+ROOT = Path(__file__).resolve().parent.parent
+MANIFESTS = ROOT / "manifests"
+OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE = "grpo-code", "grpo-code-sandbox", "grpo-code-store"
+PIPELINE_LABEL = "grpo-code/pipeline"
+OURS = {"app.kubernetes.io/part-of": "grpo-code"}
+SELECTOR = ",".join(f"{key}={value}" for key, value in OURS.items())
+MINIO_IMAGE = "quay.io/minio/minio"  # as component minio names it
+CLUSTER_KINDS = "validatingadmissionpolicybinding,validatingadmissionpolicy,namespace,priorityclass,runtimeclass"
+NAMESPACED_KINDS = "networkpolicy,rolebinding,role,serviceaccount,secret"
+SECONDS_TO_ROLL_OUT, SECONDS_TO_END = 300, 300
+
+
+def kubectl(*arguments: str, given: str | None = None, quiet: bool = False) -> str:
+    """What kubectl prints; a failure ends this program with exit code 1 after kubectl's own words."""
+    if not shutil.which("kubectl"):
+        raise Refused("kubectl is not installed: it is what speaks to the cluster.")
+    done = subprocess.run(["kubectl", *arguments], input=given, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    if done.returncode:
+        print(f"kubectl {' '.join(arguments[:3])} failed; see the lines above.", file=sys.stderr)
+        raise SystemExit(1)
+    if not quiet:
+        print(done.stdout, end="", flush=True)
+    return done.stdout
+
+
+def components() -> list[str]:
+    """The folders in OVERLAY. Raises Refused for one that does not exist."""
+    there = sorted(path.name for path in (MANIFESTS / "components").iterdir() if path.is_dir())
+    asked = [name.strip() for name in os.environ.get("OVERLAY", "").split(",") if name.strip()]
+    for name in asked:
+        if name not in there:
+            raise Refused(f"There is no overlay {name!r}: use one or more of {', '.join(there)}, with commas between.")
+    return asked
+
+
+def pipeline_namespace() -> str:
+    """NAMESPACE, where runs live. Raises Refused where the overlay needs to know a profile's."""
+    asked = os.environ.get("NAMESPACE", "")
+    if not asked and "kubeflow-multiuser" in components():
+        raise Refused(
+            "NAMESPACE is not set: with kubeflow-multiuser it is the profile's, for example NAMESPACE=team-a."
+        )
+    return asked or OWN_NAMESPACE
+
+
+def render() -> str:
+    """All objects as YAML, with images, overlay and namespace as asked for."""
+    tag, namespace = settle_tag(), pipeline_namespace()
+    resources = ["sandbox", "pipeline", *(["namespace"] if namespace == OWN_NAMESPACE else [])]
+    pictures = [_picture(f"grpo-code-{name}", image(name).removesuffix(f":{tag}"), tag) for name in ALL]
+    if os.environ.get("MINIO_IMAGE"):
+        name, _, version = os.environ["MINIO_IMAGE"].rpartition(":")
+        pictures.append(_picture(MINIO_IMAGE, name, version))
+    folder = ROOT / "build/deploy"
+    folder.mkdir(parents=True, exist_ok=True)
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [f"../../manifests/base/{name}" for name in resources],
+        "components": [f"../../manifests/components/{name}" for name in components()],
+        "images": pictures,
+    }
+    (folder / "kustomization.yaml").write_text(json.dumps(kustomization, indent=1))  # JSON is YAML
+    text = kubectl("kustomize", str(folder), quiet=True)
+    return re.sub(rf"(?m)^( *)namespace: {OWN_NAMESPACE}$", rf"\1namespace: {namespace}", text)
+
+
+def _picture(name: str, new_name: str, tag: str) -> dict[str, str]:
+    return {"name": name, "newName": new_name, "newTag": tag}
+
+
+def up() -> None:
+    """Deploy, and wait until the sandbox judges."""
+    objects, namespace, overlay = render(), pipeline_namespace(), components()
+    kubectl("apply", "-f", "-", given=_namespaces_of(objects))
+    if namespace != OWN_NAMESPACE:
+        kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true")
+    _share_token(namespace)
+    _settle_store(namespace, overlay)
+    if "minio" in overlay:
+        kubectl("-n", STORE_NAMESPACE, "delete", "job", "make-bucket", "--ignore-not-found")
+    kubectl("apply", "-f", "-", given=objects)
+    patience = f"--timeout={SECONDS_TO_ROLL_OUT}s"
+    if "minio" in overlay:
+        kubectl("-n", STORE_NAMESPACE, "wait", "--for=condition=complete", "job/make-bucket", patience)
+    kubectl("-n", SANDBOX_NAMESPACE, "rollout", "status", "deployment/sandbox", patience)
+
+
+def _namespaces_of(objects: str) -> str:
+    """Those of the rendered objects that are namespaces: Secrets need them before the rest is applied."""
+    return "\n---\n".join(part for part in objects.split("\n---\n") if re.search(r"(?m)^kind: Namespace$", part))
+
+
+def read_secret(namespace: str, name: str) -> dict[str, str] | None:
+    """A Secret's values, None when it does not exist."""
+    text = kubectl("-n", namespace, "get", "secret", name, "--ignore-not-found", "-o", "json", quiet=True)
+    data: dict[str, str] | None = json.loads(text).get("data") or {} if text.strip() else None
+    return None if data is None else {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+def create_secret(namespace: str, name: str, values: Mapping[str, str]) -> None:
+    """Make a Secret; its values go through standard input, never the command line."""
+    metadata = {"name": name, "namespace": namespace, "labels": OURS}
+    secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": dict(values)}
+    kubectl("create", "-f", "-", given=json.dumps(secret))
+
+
+def _share_token(namespace: str) -> None:
+    """The same token on both sides, random where there is none yet. Raises Refused when the two sides differ."""
+    name, places = "grpo-code-sandbox", (SANDBOX_NAMESPACE, namespace)
+    found = {place: read_secret(place, name) for place in places}
+    tokens = {values.get("TOKEN", "") for values in found.values() if values is not None}
+    if len(tokens) > 1:
+        raise Refused(
+            f"Secret {name} holds different tokens in {places[0]} and {places[1]}: "
+            "delete it in one of them and deploy again."
+        )
+    token = tokens.pop() if tokens else secrets.token_urlsafe(32)
+    for place, values in found.items():
+        if values is None:
+            create_secret(place, name, {"TOKEN": token})
+
+
+def _settle_store(namespace: str, overlay: list[str]) -> None:
+    """The Secret that leads steps to their store, made for a store of the overlay's where there is none yet."""
+    name = "grpo-code-store"
+    credentials = read_secret(STORE_NAMESPACE, "minio") if "minio" in overlay else None
+    if "minio" in overlay and credentials is None:
+        keys = {"S3_ACCESS_KEY": secrets.token_hex(10), "S3_SECRET_KEY": secrets.token_urlsafe(32)}
+        credentials = {**keys, "GRPO_STORE": "s3://grpo-code"}
+        create_secret(STORE_NAMESPACE, "minio", credentials)
+    if read_secret(namespace, name) is not None:
+        return
+    if credentials is not None:
+        address = {"S3_ENDPOINT": f"minio.{STORE_NAMESPACE}:9000", "S3_SECURE": "false"}
+        create_secret(namespace, name, {**credentials, **address})
+    elif "seaweedfs" in overlay:
+        theirs = read_secret("kubeflow", "mlpipeline-minio-artifact") or {}
+        keys = {"S3_ACCESS_KEY": theirs.get("accesskey", ""), "S3_SECRET_KEY": theirs.get("secretkey", "")}
+        if not all(keys.values()):
+            raise Refused(
+                "Namespace kubeflow has no Secret mlpipeline-minio-artifact: is Kubeflow Pipelines installed there?"
+            )
+        address = {"S3_ENDPOINT": "seaweedfs.kubeflow:9000", "S3_SECURE": "false"}
+        create_secret(namespace, name, {**keys, **address, "GRPO_STORE": "s3://mlpipeline/grpo-code"})
+    else:
+        print(
+            f"Secret {name} is not in namespace {namespace}, and runs need it: "
+            f"kubectl -n {namespace} create secret generic {name} --from-literal=S3_ENDPOINT=… "
+            "--from-literal=S3_ACCESS_KEY=… --from-literal=S3_SECRET_KEY=… --from-literal=S3_SECURE=true"
+        )
+
+
+def down() -> None:
+    """Delete all that carries our label, with what is in our namespaces: a store of component minio is lost with it."""
+    patience = f"--timeout={SECONDS_TO_END}s"
+    kubectl("delete", NAMESPACED_KINDS, "--all-namespaces", "-l", SELECTOR, "--ignore-not-found", patience)
+    kubectl("delete", CLUSTER_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
+    for name in kubectl("get", "namespace", "-l", PIPELINE_LABEL, "-o", "name", quiet=True).split():
+        kubectl("label", name, f"{PIPELINE_LABEL}-")
+
+
+def show() -> None:
+    """Print what `up` would apply."""
+    print(render(), end="")
+
+
+VERBS: dict[str, Callable[[], None]] = {"up": up, "down": down, "render": show}
+
+
+def main(arguments: list[str]) -> int:
+    """up deploys, down takes everything away, render prints what up would apply."""
+    parser = argparse.ArgumentParser(prog="python3 -m cli.deploy", description="Deploy the sandbox and what runs need.")
+    parser.add_argument("verb", choices=VERBS)
+    try:
+        VERBS[parser.parse_args(arguments).verb]()
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
