@@ -8,7 +8,7 @@ from typing import Any
 
 from cli.cluster import Cluster, Forbidden, Object
 from cli.doctor.diagnosis import Evidence
-from cli.doctor.troubles import MAIN
+from cli.doctor.seen import MAIN
 from cli.endpoint import Endpoint
 from components.pods import RUN_LABEL
 from components.shared.errors import FAILURE_KEY, InfraError, UserError

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from cli.cluster import PIPELINE_LABEL, Cluster, Forbidden, Object, Refused
 from cli.doctor.capacity import name_of, place_findings
-from cli.doctor.diagnosis import pod_trouble
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.needs import needs_of, step_pod
+from cli.doctor.troubles import pod_trouble
 from cli.endpoint import Endpoint
 from components.readiness import STORE_KEYS
 

@@ -73,9 +73,7 @@ def status(code: int, reason: str, message: str) -> dict:
 
 def test_no_kubeconfig(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(
-        UserError, match=r"^No Kubernetes cluster is configured .*: set KUBECONFIG to a kubeconfig"
-    ):
+    with pytest.raises(UserError, match=r"^No Kubernetes cluster is configured .*: set KUBECONFIG to a kubeconfig"):
         Cluster.connect()
 
 

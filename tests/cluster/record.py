@@ -1,13 +1,16 @@
 """Record what a real API server says of pods in trouble: `python -m tests.cluster.record`, with a cluster at hand."""
 
+import contextlib
 import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.cluster.cluster import Cluster, bring_up
-from tests.cluster.troubles import CASES, FINALIZER, Case
+from tests.cluster.troubles import CASES, FINALIZER, HOLLOW, Case
 
 FOLDER = Path(__file__).resolve().parent.parent / "cli/doctor/recorded"
 SECONDS = 240.0  # the kubelet looks at the size of volumes once a minute
@@ -27,9 +30,33 @@ def provoke(cluster: Cluster, namespace: str, case: Case, image: str) -> dict:
         if case.reached(pod) or (case.name == "mount" and any(each["reason"] == "FailedMount" for each in events)):
             log = cluster.kubectl("logs", name, "-n", namespace, "-c", "main", check=False)
             started = pod["status"]["phase"] in ("Running", "Failed") and pod["status"].get("containerStatuses")
-            return {"pods": [pod], "events": events, "logs": {name: log if started else ""}}
+            seen = {"pods": [pod], "events": events, "logs": {name: log if started else ""}}
+            return {**seen, "nodes": [cluster.get("node", "hollow")]} if case.hollow else seen
         time.sleep(0.3)
     raise AssertionError(f"{case.name} was not reached: {json.dumps(pod['status'], indent=1)}\n{json.dumps(events)}")
+
+
+@contextlib.contextmanager
+def hollow_node(cluster: Cluster) -> Iterator[None]:
+    """A node on which nothing runs: ready once, never heard of again, and with a taint that keeps others off."""
+    taint = {"key": "dedicated", "value": "others", "effect": "NoSchedule"}
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "hollow", "labels": {HOLLOW: "true"}},
+            "spec": {"taints": [taint]},
+        }
+    )
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "lastHeartbeatTime": now, "lastTransitionTime": now}
+    amounts = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+    patch = json.dumps({"status": {"conditions": [ready], "allocatable": amounts, "capacity": amounts}})
+    try:
+        cluster.kubectl("patch", "node", "hollow", "--subresource=status", "--type=merge", "-p", patch)
+        yield
+    finally:
+        cluster.kubectl("delete", "node", "hollow", "--wait=false", check=False)
 
 
 def evict(cluster: Cluster, namespace: str, name: str) -> None:
@@ -44,7 +71,9 @@ def release(cluster: Cluster, namespace: str) -> None:
     for case in CASES:
         if FINALIZER in case.metadata.get("finalizers", ()):
             patch = '{"metadata": {"finalizers": null}}'
-            cluster.kubectl("patch", "pod", f"run-{case.name}", "-n", namespace, "--type=merge", "-p", patch, check=False)
+            cluster.kubectl(
+                "patch", "pod", f"run-{case.name}", "-n", namespace, "--type=merge", "-p", patch, check=False
+            )
 
 
 def main() -> None:
@@ -52,16 +81,19 @@ def main() -> None:
     cluster = bring_up(os.environ["GRPO_TEST_CLUSTER_UP"])
     image = f"{cluster.registry}/python:3.11-slim"
     wanted = sys.argv[1:]
-    with cluster.namespace("doctor-record") as namespace:
+    cases = [case for case in CASES if not wanted or case.name in wanted]
+    with cluster.namespace("doctor-record") as namespace, contextlib.ExitStack() as stack:
         cluster.kubectl("create", "secret", "generic", "half-a-secret", "-n", namespace, "--from-literal=KEY=x")
         try:
-            for case in CASES:
-                if wanted and case.name not in wanted:
-                    continue
+            if any(case.hollow for case in cases):
+                stack.enter_context(hollow_node(cluster))
+            for case in cases:
                 seen = provoke(cluster, namespace, case, image)
-                for each in [*seen["pods"], *seen["events"]]:
+                for each in [*seen["pods"], *seen["events"], *seen.get("nodes", [])]:
                     each["metadata"].pop("managedFields", None)
-                    each["metadata"].get("annotations", {}).pop("kubectl.kubernetes.io/last-applied-configuration", None)
+                    each["metadata"].get("annotations", {}).pop(
+                        "kubectl.kubernetes.io/last-applied-configuration", None
+                    )
                 (FOLDER / f"{case.name}.json").write_text(json.dumps(seen, indent=1) + "\n")
                 print(case.name, flush=True)
         finally:

@@ -10,6 +10,7 @@ from typing import Any
 
 Object = dict[str, Any]
 RUN = "2f8b6a34-51c7-4f4e-9d0a-8a4d6c9e7b10"
+HOLLOW = "grpo-code/hollow-node"
 FINALIZER = "grpo-code/kept-by-a-test"  # Argo keeps its pods in the same way until it has read their end
 MEBIBYTES = "b = bytearray(1)\nwhile True: b += bytes(1 << 20)"
 
@@ -24,6 +25,7 @@ class Case:
     changes: Object = field(default_factory=dict)
     container: Object = field(default_factory=dict)
     metadata: Object = field(default_factory=dict)
+    hollow: bool = False  # needs the hollow node
 
     def pod(self, image: str) -> Object:
         """The pod, as KFP would label it."""
@@ -159,14 +161,47 @@ CASES = (
         "own-words",
         phase("Failed"),
         ("train: The model x has no tokenizer: add one", "--resume " + RUN),
-        container=runs("import sys; print('train: The model x has no tokenizer: add one.', file=sys.stderr); sys.exit(2)"),
+        container=runs(
+            "import sys; print('train: The model x has no tokenizer: add one.', file=sys.stderr); sys.exit(2)"
+        ),
     ),
-    Case("defect", phase("Failed"), ("train: ZeroDivisionError: division by zero", "--resume"), container=runs("1 / 0")),
+    Case(
+        "defect", phase("Failed"), ("train: ZeroDivisionError: division by zero", "--resume"), container=runs("1 / 0")
+    ),
     Case(
         "killed",
         phase("Failed"),
-        ("killed from outside (SIGKILL)", "kubectl logs run-killed"),
+        ("killed from outside (SIGKILL)", "kubectl logs run-killed", "--resume " + RUN),
         container=runs("import os; os.kill(os.getpid(), 9); os._exit(137)"),
+    ),
+    Case(
+        "taint",
+        unschedulable,
+        (
+            "node hollow has dedicated=others:NoSchedule, which it does not tolerate",
+            '--tolerations \'[{"key": "dedicated"',
+        ),
+        {"nodeSelector": {HOLLOW: "true"}},
+        hollow=True,
+    ),
+    Case(
+        "node-lost",
+        disrupted,
+        ("its node hollow was lost", "kubectl get node hollow", "--resume " + RUN),
+        {
+            "nodeSelector": {HOLLOW: "true"},
+            "tolerations": [
+                {"key": "dedicated", "operator": "Exists"},
+                {
+                    "key": "node.kubernetes.io/unreachable",
+                    "effect": "NoExecute",
+                    "operator": "Exists",
+                    "tolerationSeconds": 0,
+                },
+            ],
+        },
+        metadata={"finalizers": [FINALIZER]},
+        hollow=True,
     ),
     Case("fine", phase("Running"), ("is under way: train",)),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from cli.doctor.diagnosis import Evidence, diagnose
 from components.shared.errors import InfraError
-from components.shared.grading import Judge
+from components.shared.grading import Grader
 from components.shared.sandbox import SandboxClient
 from tests.builders import make_problem
 from tests.cluster.troubles import CASES, RUN
@@ -59,12 +59,19 @@ def test_the_failure_in_the_store_is_what_the_step_said():
     told = diagnose(recorded("own-words", workflow={"status": {"phase": "Failed"}}, failure=failure))
     assert "The model y is gated: accept its terms" in told.line
     gone = diagnose(Evidence(RUN, "kubeflow", run_state="FAILED", failure=failure))
-    assert gone.line == f"FAIL    run: train: The model y is gated: accept its terms -> python pipeline.py run --resume {RUN}"
+    assert (
+        gone.line
+        == f"FAIL    run: train: The model y is gated: accept its terms -> python pipeline.py run --resume {RUN}"
+    )
 
 
 @pytest.mark.parametrize(
     ("phase", "words"),
-    [("Succeeded", "the workflow is Succeeded"), ("Failed", "the workflow is Failed"), ("Error", "the workflow is Error")],
+    [
+        ("Succeeded", "the workflow is Succeeded"),
+        ("Failed", "the workflow is Failed"),
+        ("Error", "the workflow is Error"),
+    ],
 )
 def test_a_run_that_kfp_takes_for_alive_while_its_workflow_is_over(phase, words):
     finding = diagnose(Evidence(RUN, "kubeflow", run_state="RUNNING", workflow={"status": {"phase": phase}}))
@@ -117,7 +124,7 @@ def test_the_sandbox_out_of_reach_in_the_steps_own_words(capsys, monkeypatch, fr
     monkeypatch.setattr("components.shared.sandbox.QUIET_SECONDS", 0.0)
     client = SandboxClient(f"http://127.0.0.1:{free_port}", retry_seconds=1.0)
     with pytest.raises(InfraError) as gave_up:
-        Judge(client, test_timeout_s=1, infra_limit=0.02).judge([(make_problem("1"), "x = 1")])
+        Grader(client, test_timeout_s=1, infra_limit=0.02).grade([(make_problem("1"), "x = 1")])
     while_waiting = capsys.readouterr().out
     name = "run-fine"
     waits = diagnose(recorded("fine", logs={name: while_waiting}))
