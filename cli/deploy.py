@@ -28,6 +28,7 @@ OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE = "grpo-code", "grpo-code-sand
 PIPELINE_LABEL = "grpo-code/pipeline"
 OURS = {"app.kubernetes.io/part-of": "grpo-code"}
 SELECTOR = ",".join(f"{key}={value}" for key, value in OURS.items())
+MANAGER = "grpo-code"
 MINIO_IMAGE = "quay.io/minio/minio"  # as component minio names it
 CLUSTER_KINDS = "validatingadmissionpolicybinding,validatingadmissionpolicy,namespace,priorityclass,runtimeclass"
 NAMESPACED_KINDS = "networkpolicy,rolebinding,role,serviceaccount,secret"
@@ -45,6 +46,11 @@ def kubectl(*arguments: str, given: str | None = None, quiet: bool = False) -> s
     if not quiet:
         print(done.stdout, end="", flush=True)
     return done.stdout
+
+
+def apply(objects: str) -> None:
+    """Server-side, so that what others set of an object (the autoscaler, its replicas) stays theirs."""
+    kubectl("apply", "--server-side", "--force-conflicts", f"--field-manager={MANAGER}", "-f", "-", given=objects)
 
 
 def components() -> list[str]:
@@ -96,14 +102,14 @@ def _picture(name: str, new_name: str, tag: str) -> dict[str, str]:
 def up() -> None:
     """Deploy, and wait until the sandbox judges."""
     objects, namespace, overlay = render(), pipeline_namespace(), components()
-    kubectl("apply", "-f", "-", given=_namespaces_of(objects))
+    apply(_namespaces_of(objects))
     if namespace != OWN_NAMESPACE:
         kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true")
     _share_token(namespace)
     _settle_store(namespace, overlay)
     if "minio" in overlay:
         kubectl("-n", STORE_NAMESPACE, "delete", "job", "make-bucket", "--ignore-not-found")
-    kubectl("apply", "-f", "-", given=objects)
+    apply(objects)
     patience = f"--timeout={SECONDS_TO_ROLL_OUT}s"
     if "minio" in overlay:
         kubectl("-n", STORE_NAMESPACE, "wait", "--for=condition=complete", "job/make-bucket", patience)

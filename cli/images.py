@@ -101,7 +101,9 @@ def _build(name: str, tag: str, context: Path, options: list[str]) -> None:
     for argument in BUILD_ARGUMENTS:
         if argument in declared and os.environ.get(argument):
             options = [*options, "--build-arg", argument]  # docker takes the value from the environment
-    labels = {"title": f"grpo-code {name}", "version": os.environ["TAG"], "licenses": "Apache-2.0"}
+    labels = {"title": f"grpo-code {name}", "licenses": "Apache-2.0"}
+    if name in ALL:  # the layers below must stay the same from commit to commit
+        labels["version"] = os.environ["TAG"]
     for key, value in labels.items():
         options += ["--label", f"org.opencontainers.image.{key}={value}"]
     print(f"images: building {tag}", flush=True)

@@ -67,10 +67,14 @@ def wrong_versions(step: str) -> Iterator[str]:
 
 
 def failed_imports(step: str) -> Iterator[str]:
-    """Modules of the step, of the packages it asks for, and kfp's executor, that cannot be imported."""
+    """Modules of the step, of the packages it asks for, and kfp's executor, that cannot be imported.
+
+    A step's face is none of them: kfp sends its body along and needs its compiler's packages for the rest of it.
+    """
+    os.environ["_KFP_RUNTIME"] = "true"  # as in a step's pod, where kfp makes do without those packages
     folder = importlib.import_module(f"components.{step}")
-    modules = [EXECUTOR, "components.check"]
-    modules += [f"components.{step}.{module.name}" for module in pkgutil.iter_modules(folder.__path__)]
+    own = [module.name for module in pkgutil.iter_modules(folder.__path__) if module.name != "component"]
+    modules = [EXECUTOR, "components.settings", *(f"components.{step}.{name}" for name in own)]
     homes = metadata.packages_distributions()
     asked = set(wanted(step))
     for module, owners in homes.items():
