@@ -76,6 +76,11 @@ class Endpoint:
             verify_tls=verify_tls,
         )
 
+    @property
+    def namespace_of_runs(self) -> str | None:
+        """What the API wants as a namespace: the profile's with several users, none with one."""
+        return self.namespace if self.health.multi_user else None
+
     def run_link(self, run_id: str) -> str:
         """The run's page in KFP's own UI."""
         return f"{self.ui}/#/runs/details/{run_id}"

@@ -11,13 +11,13 @@ from typing import Any
 from components.shared.mirror import CACHE_VARIABLE
 from components.shared.run import POD_RUN_VARIABLE
 from components.shared.sandbox import TOKEN_VARIABLE
-from components.shared.store import STORE_VARIABLE
+from components.shared.store import S3_SETTINGS, STORE_VARIABLE
 
 SANDBOX_CLIENT, HUB_CLIENT = "grpo-code/sandbox-client", "grpo-code/hub-client"  # what network policies select
 KUEUE_QUEUE, KUEUE_PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 RUN_LABEL = "pipeline/runid"
 STEP_LABEL = "app.kubernetes.io/component"
-STORE_KEYS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_SECURE", STORE_VARIABLE)
+STORE_KEYS = (*S3_SETTINGS, "S3_SECURE", STORE_VARIABLE)
 SCRATCH, MODEL_CACHE = "/scratch", "/model-cache"
 FIRST_PAUSE = 60  # seconds before a lost pod is started again; twice as long each time
 

@@ -13,9 +13,8 @@ from components.shared.errors import FAILURE_KEY, InfraError, UserError
 from components.shared.progress import say
 from components.shared.run import folder_of, on_cluster, this_run
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, SandboxClient
-from components.shared.store import STORE_VARIABLE, Store, open_store
+from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, open_store
 
-STORE_KEYS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")
 SANDBOX_SECONDS = 60.0  # a replica that is just being replaced comes back within that
 PROGRAM = Item(
     program="def one():\n    return 1\n", entry_point="one", setup="", tests=["assert one() == 1"], timeout_s=5
@@ -53,7 +52,7 @@ def pinned(given: Mapping[str, Any]) -> tuple[str, str]:
 
 def refuse_missing_keys(store_secret: str) -> None:
     """UserError when the store's Secret has not reached this pod, or lacks keys."""
-    lacks = [name for name in STORE_KEYS if not os.environ.get(name)]
+    lacks = [name for name in S3_SETTINGS if not os.environ.get(name)]
     if not lacks or not (os.environ.get(STORE_VARIABLE) or "").startswith("s3://"):
         return
     raise UserError(

@@ -11,6 +11,7 @@ import click
 
 from cli import parameters
 from cli.cluster import Cluster
+from cli.compiling import step_images
 from cli.display import make_console, print_plain
 from cli.doctor.diagnosis import diagnose
 from cli.doctor.evidence import gather
@@ -35,6 +36,7 @@ def doctor_command() -> click.Command:
         click.Option(
             ["--service-account"], help=f"Account that runs use [{SINGLE_USER_ACCOUNT}, or {PROFILE_ACCOUNT}]."
         ),
+        click.Option(["--pull-secret"], multiple=True, help="Secret for a private registry; may be repeated."),
         click.Option(["--params"], type=click.Path(path_type=Path), help="TOML file of parameters, as for `run`."),
     ]
     options = [*own, *endpoint_options(), *parameters.options()]
@@ -47,6 +49,7 @@ def _doctor(
     as_json_text: bool,
     context: str | None,
     service_account: str | None,
+    pull_secret: tuple[str, ...],
     params: Path | None,
     **options: Any,
 ) -> int:
@@ -64,7 +67,7 @@ def _doctor(
             _show(findings, quiet=as_json_text)
         else:
             account = service_account or _account(endpoint)
-            place = Installation(cluster, given, account, endpoint, no_endpoint)
+            place = Installation(cluster, given, step_images(), account, pull_secret, endpoint, no_endpoint)
             # closed at once when interrupted while it prints: what it has made is gone before the command ends
             with contextlib.closing(examine(place, probing=probe)) as groups:
                 findings = _all_shown(groups, quiet=as_json_text)

@@ -16,7 +16,7 @@ from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.needs import needs_of, step_pod
 from cli.doctor.troubles import pod_trouble
 from cli.endpoint import Endpoint
-from components.readiness import STORE_KEYS
+from components.shared.store import S3_SETTINGS
 
 OLDEST_KFP = (2, 15)  # optional Secrets; older backends refuse the compiled pipeline
 SANDBOX_SECRET, SANDBOX_KEY = "grpo-code-sandbox", "TOKEN"
@@ -36,7 +36,9 @@ class Installation:
 
     cluster: Cluster
     parameters: Mapping[str, Any]
+    images: Mapping[str, str]  # by step
     service_account: str
+    pull_secrets: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
     no_endpoint: str = ""
 
@@ -139,10 +141,10 @@ def secret_findings(place: Installation) -> Iterator[Finding]:
 
 
 def _store_secret(secret: Object | None, name: str, space: str) -> Finding:
-    missing = [key for key in STORE_KEYS if not _value(secret, key)]
+    missing = [key for key in S3_SETTINGS if not _value(secret, key)]
     if not missing:
-        return ok("secret store", f"{name} has {', '.join(STORE_KEYS)}")
-    literals = " ".join(f"--from-literal={key}=…" for key in STORE_KEYS)
+        return ok("secret store", f"{name} has {', '.join(S3_SETTINGS)}")
+    literals = " ".join(f"--from-literal={key}=…" for key in S3_SETTINGS)
     create = f"kubectl create secret generic {name} -n {space} {literals}"
     if secret is None:
         return fail("secret store", f"there is no Secret {name} in {space}", create)
@@ -183,7 +185,7 @@ def capacity_findings(place: Installation) -> Iterator[Finding]:
     for need in needs_of(place.parameters):
         check = f"{need.step} admission"
         try:
-            body = step_pod(need, place.namespace, place.service_account)
+            body = step_pod(need, place.images[need.step.split("+")[0]], place.namespace, place.service_account)
             taken = place.cluster.create("pods", body, dry_run=True)
         except Forbidden as error:
             yield skipped(check, str(error), f"kubectl auth can-i create pods -n {place.namespace}")

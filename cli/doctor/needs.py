@@ -8,7 +8,7 @@ from kubernetes.utils.quantity import parse_quantity
 
 from cli.cluster import Object
 from cli.doctor.capacity import Need
-from components.images import STEPS, image
+from components.images import STEPS
 from components.pods import SANDBOX_CLIENT
 from components.pods import STEPS as PODS
 
@@ -40,7 +40,7 @@ def _need(steps: str, parameters: Mapping[str, Any], cpu: str, memory: str, on_g
     )
 
 
-def step_pod(need: Need, namespace: str, service_account: str) -> Object:
+def step_pod(need: Need, image: str, namespace: str, service_account: str) -> Object:
     """A pod that asks for what the step's would (see components/pods.py), for a dry run; it is never started."""
     amounts = {name: f"{amount.normalize():f}" for name, amount in need.requests.items()}
     limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
@@ -57,7 +57,7 @@ def step_pod(need: Need, namespace: str, service_account: str) -> Object:
             "containers": [
                 {
                     "name": "main",
-                    "image": image(need.step.split("+")[0]),
+                    "image": image,
                     "resources": {"requests": amounts, "limits": limits},
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 }

@@ -23,6 +23,9 @@ USER_ID = 65532
 REFUSING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
+Order = tuple[str, dict[str, Any]]  # a check of inside.py, and its arguments
+
+
 @dataclass(frozen=True)
 class Probe:
     """One probe pod. orders: what inside.py is to do, in order; memory: its limit, as Kubernetes writes it."""
@@ -30,12 +33,14 @@ class Probe:
     name: str
     namespace: str
     image: str
-    orders: list[tuple[str, dict[str, Any]]]
+    orders: list[Order]
     labels: dict[str, str] = field(default_factory=dict)
     env: list[Object] = field(default_factory=list)
     service_account: str = ""
+    pull_secrets: tuple[str, ...] = ()
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: list[Object] = field(default_factory=list)
+    runtime_class: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,10 @@ def pod_of(probe: Probe, program: str) -> Object:
         "nodeSelector": probe.node_selector,
         "tolerations": probe.tolerations,
     }
+    if probe.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in probe.pull_secrets]
+    if probe.runtime_class:
+        spec["runtimeClassName"] = probe.runtime_class
     if probe.service_account:
         spec["serviceAccountName"] = probe.service_account
     labels = {DOCTOR_LABEL: "true", "sidecar.istio.io/inject": "false", **probe.labels}

@@ -16,8 +16,7 @@ from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.inside_findings import layer_findings, replica_findings, store_finding
 from cli.doctor.installation import SANDBOX_KEY, Installation, is_ready
 from cli.doctor.needs import steps_of
-from cli.doctor.pods import REFUSING, Outcome, Probe, ProbePods, secret_env
-from components.images import image
+from cli.doctor.pods import REFUSING, Order, Outcome, Probe, ProbePods, secret_env
 from components.pods import SANDBOX_CLIENT, STORE_KEYS
 from components.pods import STEPS as PODS
 from components.shared.sandbox import TOKEN_VARIABLE
@@ -62,12 +61,11 @@ def image_probes(place: Installation) -> dict[str, Probe]:
     for step in steps_of(place.parameters):
         if step != "prepare":
             on_gpu = PODS[step].gpu
-            probes[f"image {step}"] = Probe(
-                name=step,
-                namespace=place.namespace,
-                image=image(step),
-                orders=[],
-                service_account=place.service_account,
+            probes[f"image {step}"] = _step_probe(
+                place,
+                step,
+                step,
+                [],
                 node_selector=dict(place.parameters["node_selector"]) if on_gpu else {},
                 tolerations=list(place.parameters["tolerations"]) if on_gpu else [],
             )
@@ -77,7 +75,7 @@ def image_probes(place: Installation) -> dict[str, Probe]:
 def client_probe(place: Installation, key: str, targets: Targets) -> Probe:
     """The pod that does what steps do: use the store and the sandbox."""
     given = place.parameters
-    orders: list[tuple[str, dict[str, Any]]] = [
+    orders: list[Order] = [
         ("store", {"key": key}),
         ("sandbox", {"urls": given["sandbox_url"].split(","), "seconds": OPENING_SECONDS}),
         ("reach", {"targets": targets, "wanted": True, "seconds": OPENING_SECONDS / 2}),
@@ -86,31 +84,46 @@ def client_probe(place: Installation, key: str, targets: Targets) -> Probe:
         orders.append(("model", {"address": given["model_name"]}))
     env = [secret_env(name, given["store_secret"], name) for name in STORE_KEYS]
     env.append(secret_env(TOKEN_VARIABLE, given["sandbox_secret"], SANDBOX_KEY))
-    labels = {SANDBOX_CLIENT: "true"}
-    return Probe("client", place.namespace, image("prepare"), orders, labels, env, place.service_account)
+    return _step_probe(place, "client", "prepare", orders, labels={SANDBOX_CLIENT: "true"}, env=env)
 
 
 def stranger_probe(place: Installation, targets: Targets) -> Probe:
     """The pod that the sandbox must not let in."""
-    orders: list[tuple[str, dict[str, Any]]] = [
-        ("reach", {"targets": targets, "wanted": False, "seconds": CLOSING_SECONDS})
-    ]
-    account = place.service_account
-    return Probe("stranger", place.namespace, image("prepare"), orders, service_account=account)
+    return _step_probe(place, "stranger", "prepare", [_closed(targets)])
 
 
 def captive_probe(place: Installation, targets: Targets) -> Probe | None:
     """The pod that must not get out, in the sandbox's own image; None where no pod of it is there to copy."""
-    if place.sandbox is None or not targets:
-        return None
     pods = sandbox_pods(place)
-    if not pods:
+    if place.sandbox is None or not targets or not pods:
         return None
-    orders: list[tuple[str, dict[str, Any]]] = [
-        ("reach", {"targets": targets, "wanted": False, "seconds": CLOSING_SECONDS})
-    ]
-    used = pods[0]["spec"]["containers"][0]["image"]
-    return Probe("captive", place.sandbox[1], used, orders)
+    spec = pods[0]["spec"]
+    pulled_with = tuple(each["name"] for each in spec.get("imagePullSecrets") or [])
+    return Probe(
+        name="captive",
+        namespace=place.sandbox[1],
+        image=spec["containers"][0]["image"],
+        orders=[_closed(targets)],
+        pull_secrets=pulled_with,
+        runtime_class=spec.get("runtimeClassName") or "",
+    )
+
+
+def _closed(targets: Targets) -> Order:
+    return "reach", {"targets": targets, "wanted": False, "seconds": CLOSING_SECONDS}
+
+
+def _step_probe(place: Installation, name: str, step: str, orders: list[Order], **more: Any) -> Probe:
+    """A pod in the pipeline's namespace, with a step's image and the account of runs."""
+    return Probe(
+        name=name,
+        namespace=place.namespace,
+        image=place.images[step],
+        orders=orders,
+        service_account=place.service_account,
+        pull_secrets=place.pull_secrets,
+        **more,
+    )
 
 
 def sandbox_pods(place: Installation) -> list[Object]:

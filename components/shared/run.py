@@ -26,6 +26,11 @@ def run_id_of(run_id: str, resume_run: str) -> str:
     return os.environ.get(RUN_VARIABLE) or resume_run or run_id
 
 
+def resume_root(run_id: str, resume_run: str) -> str:
+    """The id under which a failed run's files are kept: its own, or that of the run which it had continued itself."""
+    return resume_run or run_id
+
+
 def this_run() -> str:
     """The id of the run that this process works for, as it stands in its environment; empty where none does."""
     return os.environ.get(RUN_VARIABLE) or os.environ.get(POD_RUN_VARIABLE) or ""

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from components.shared.errors import InfraError, UserError
 
 STORE_VARIABLE, DEFAULT_STORE = "GRPO_STORE", "out"
+S3_SETTINGS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")  # beside them S3_SECURE, true by default
 
 
 class Store(Protocol):
@@ -56,6 +57,11 @@ def open_store(root: str | None = None) -> Store:
         return DirectoryStore(Path(root))
     parts = urlsplit(root)
     return S3Store(parts.netloc, parts.path.strip("/"))
+
+
+def store_is_known() -> bool:
+    """Whether the environment holds what a store in a bucket needs."""
+    return all(os.environ.get(name) for name in S3_SETTINGS)
 
 
 def split_address(address: str) -> tuple[Store, str]:
@@ -156,7 +162,7 @@ class S3Store:
     def __init__(self, bucket: str, prefix: str) -> None:
         from minio import Minio
 
-        settings = {name: os.environ.get(name, "") for name in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")}
+        settings = {name: os.environ.get(name, "") for name in S3_SETTINGS}
         missing = [name for name, value in settings.items() if not value]
         if missing:
             raise UserError(f"The store s3://{bucket} needs {', '.join(missing)} in the environment.")
