@@ -77,15 +77,18 @@ def ask(url: str, body: dict[str, Any] | None = None, token: str = "") -> dict[s
         return {"status": status, "body": data.decode(errors="replace")[:300]}
 
 
-def sandbox(urls: list[str], seconds: float) -> list[dict[str, Any]]:
-    """Each replica's state, and its verdict on a program that is right; waits for a policy that lets in late."""
-    found = []
+def sandbox(urls: list[str], known: list[list[Any]], seconds: float) -> list[dict[str, Any]]:
+    """Each replica's state, and its verdict on a program that is right; waits for a policy that lets in late.
+
+    known: [host, port] of replicas, asked where a name is unknown, as it is while none of them is ready.
+    """
+    found: list[dict[str, Any]] = []
     for url in urls:
         try:
             behind = addresses(url)
         except OSError as error:
             found.append({"url": url, "reached": f"its name is unknown: {error}"})
-            continue
+            behind = [(host, port) for host, port in known]
         scheme = urlsplit(url).scheme
         for host, port in behind:
             place = f"{scheme}://{host}:{port}" if scheme == "http" else url

@@ -14,7 +14,7 @@ from cli.cluster import Object
 from cli.doctor.capacity import name_of
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.inside_findings import layer_findings, replica_findings, store_finding
-from cli.doctor.installation import SANDBOX_KEY, Installation, is_ready
+from cli.doctor.installation import SANDBOX_KEY, Installation
 from cli.doctor.needs import steps_of
 from cli.doctor.pods import REFUSING, Order, Outcome, Probe, ProbePods, secret_env
 from components.pods import SANDBOX_CLIENT, STORE_KEYS
@@ -30,7 +30,7 @@ def probe_findings(place: Installation, pods: ProbePods, key: str) -> Iterator[F
     """Run all probes at once and read them. key: the object to write to the store and remove again."""
     inner, outer = sandbox_targets(place), outside_targets(place)
     probes = image_probes(place)
-    probes["client"] = client_probe(place, key, {**inner, **outer})
+    probes["client"] = client_probe(place, key, inner, outer)
     if inner:
         probes["stranger"] = stranger_probe(place, {**inner, **outer})
     captive = captive_probe(place, outer)
@@ -72,13 +72,13 @@ def image_probes(place: Installation) -> dict[str, Probe]:
     return probes
 
 
-def client_probe(place: Installation, key: str, targets: Targets) -> Probe:
+def client_probe(place: Installation, key: str, inner: Targets, outer: Targets) -> Probe:
     """The pod that does what steps do: use the store and the sandbox."""
-    given = place.parameters
+    given, known = place.parameters, list(inner.values())
     orders: list[Order] = [
         ("store", {"key": key}),
-        ("sandbox", {"urls": given["sandbox_url"].split(","), "seconds": OPENING_SECONDS}),
-        ("reach", {"targets": targets, "wanted": True, "seconds": OPENING_SECONDS / 2}),
+        ("sandbox", {"urls": given["sandbox_url"].split(","), "known": known, "seconds": OPENING_SECONDS}),
+        ("reach", {"targets": {**inner, **outer}, "wanted": True, "seconds": OPENING_SECONDS / 2}),
     ]
     if given["model_name"].startswith("s3://"):
         orders.append(("model", {"address": given["model_name"]}))
@@ -138,9 +138,10 @@ def sandbox_pods(place: Installation) -> list[Object]:
 
 
 def sandbox_targets(place: Installation) -> Targets:
-    """The address of every ready pod of the sandbox, by name."""
+    """The address of every running pod of the sandbox, by name; ready or not, since it listens."""
     port = urlsplit(place.parameters["sandbox_url"].split(",")[0]).port or 80
-    return {name_of(pod): [pod["status"]["podIP"], port] for pod in sandbox_pods(place) if is_ready(pod)}
+    running = [pod for pod in sandbox_pods(place) if pod["status"].get("phase") == "Running"]
+    return {name_of(pod): [pod["status"]["podIP"], port] for pod in running if pod["status"].get("podIP")}
 
 
 def outside_targets(place: Installation) -> Targets:
@@ -180,7 +181,7 @@ def strangers_kept_out(targets: Targets, client: Outcome, stranger: Outcome | No
     """Whether a pod without the client's label was refused by every replica that let the client in."""
     check = "policy in"
     if stranger is None:
-        return skipped(check, "there is no ready pod of the sandbox to try it on")
+        return skipped(check, "there is no running pod of the sandbox to try it on")
     if stranger.trouble and not stranger.found:
         return skipped(check, f"no pod could try: {stranger.trouble}")
     let_in = [name for name in targets if client.found["reach"].get(name) == "open"]

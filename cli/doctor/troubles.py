@@ -165,22 +165,21 @@ def _unschedulable(seen: Seen) -> Told:
             f"free some ({see}), or a smaller {option(seen, short[0])}",
             False,
         )
-    if "untolerated taint" in message:
-        return _barred(seen, message)
-    if "selector" in message or "affinity" in message:
-        wanted = ",".join(f"{key}={value}" for key, value in (seen.pod["spec"].get("nodeSelector") or {}).items())
-        return f"no node has the labels {wanted}", "kubectl get nodes --show-labels, and another --node-selector", False
-    return f"no node takes it: {_short(message)}", see, False
+    return _no_fitting_node(seen, message)
 
 
-def _barred(seen: Seen, message: str) -> Told:
-    """Kubernetes 1.34 no longer names the taints, so the nodes that the selector allows are looked at."""
+def _no_fitting_node(seen: Seen, message: str) -> Told:
+    """Labels or taints. Kubernetes 1.34 no longer names taints, so that the nodes themselves are looked at."""
     spec = seen.pod["spec"]
-    wanted = (spec.get("nodeSelector") or {}).items()
-    fitting = [node for node in seen.nodes if wanted <= (node["metadata"].get("labels") or {}).items()]
+    wanted = spec.get("nodeSelector") or {}
+    fitting = [node for node in seen.nodes if wanted.items() <= (node["metadata"].get("labels") or {}).items()]
+    by_label = "selector" in message or "affinity" in message
+    if by_label and wanted and not (fitting or ("taint" in message and not seen.nodes)):
+        shown = ",".join(f"{key}={value}" for key, value in wanted.items())
+        return f"no node has the labels {shown}", "kubectl get nodes --show-labels, and another --node-selector", False
     taints = [taint for node in fitting for taint in barring(node, spec.get("tolerations") or [])]
     if not taints:
-        return f"no node takes it: {_short(message)}", "kubectl describe nodes | grep Taints", False
+        return f"no node takes it: {_short(message)}", "kubectl describe nodes", False
     name, shown = name_of(fitting[0]), ", ".join(sorted({shown_taint(taint) for taint in taints}))
     return f"node {name} has {shown}, which it does not tolerate", tolerating(taints), False
 

@@ -40,3 +40,12 @@ def outside(cluster: Cluster) -> str:
     if not cluster.outside:
         pytest.skip("no host outside the cluster: the cluster's env.sh sets no OUTSIDE_IP")
     return cluster.outside
+
+
+@pytest.fixture(scope="session")
+def python_image(cluster: Cluster, registry: str) -> str:
+    """An image with nothing but Python, for pods whose only purpose is to get into trouble."""
+    name = f"{registry}/python:3.11-slim"
+    cluster.run("docker", "tag", "python:3.11-slim", name)
+    cluster.run("docker", "push", "-q", name)
+    return name

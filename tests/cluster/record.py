@@ -9,16 +9,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from components.pods import RUN_LABEL
 from tests.cluster.cluster import Cluster, bring_up
-from tests.cluster.troubles import CASES, FINALIZER, HOLLOW, Case
+from tests.cluster.troubles import CASES, FINALIZER, HOLLOW, RUN, Case
 
 FOLDER = Path(__file__).resolve().parent.parent / "cli/doctor/recorded"
 SECONDS = 240.0  # the kubelet looks at the size of volumes once a minute
 
 
-def provoke(cluster: Cluster, namespace: str, case: Case, image: str) -> dict:
-    """Bring a pod into its trouble; returns it with its events and the log of its main container."""
-    cluster.apply(case.pod(image) | {"metadata": {**case.pod(image)["metadata"], "namespace": namespace}})
+def start(cluster: Cluster, namespace: str, case: Case, image: str, run: str = RUN) -> None:
+    """Create a case's pod, of the given run."""
+    pod = case.pod(image)
+    pod["metadata"] |= {"namespace": namespace, "labels": {**pod["metadata"]["labels"], RUN_LABEL: run}}
+    cluster.apply(pod)
+
+
+def reach(cluster: Cluster, namespace: str, case: Case) -> dict:
+    """Wait until the pod is in its trouble; returns it with its events and the log of its main container."""
     name, deadline = f"run-{case.name}", time.monotonic() + SECONDS
     evicted = False
     while time.monotonic() < deadline:
@@ -28,9 +35,9 @@ def provoke(cluster: Cluster, namespace: str, case: Case, image: str) -> dict:
             evict(cluster, namespace, name)
             evicted = True
         if case.reached(pod) or (case.name == "mount" and any(each["reason"] == "FailedMount" for each in events)):
-            log = cluster.kubectl("logs", name, "-n", namespace, "-c", "main", check=False)
             started = pod["status"]["phase"] in ("Running", "Failed") and pod["status"].get("containerStatuses")
-            seen = {"pods": [pod], "events": events, "logs": {name: log if started else ""}}
+            log = cluster.kubectl("logs", name, "-n", namespace, "-c", "main", check=False) if started else ""
+            seen = {"pods": [pod], "events": events, "logs": {name: log}}
             return {**seen, "nodes": [cluster.get("node", "hollow")]} if case.hollow else seen
         time.sleep(0.3)
     raise AssertionError(f"{case.name} was not reached: {json.dumps(pod['status'], indent=1)}\n{json.dumps(events)}")
@@ -88,7 +95,8 @@ def main() -> None:
             if any(case.hollow for case in cases):
                 stack.enter_context(hollow_node(cluster))
             for case in cases:
-                seen = provoke(cluster, namespace, case, image)
+                start(cluster, namespace, case, image)
+                seen = reach(cluster, namespace, case)
                 for each in [*seen["pods"], *seen["events"], *seen.get("nodes", [])]:
                     each["metadata"].pop("managedFields", None)
                     each["metadata"].get("annotations", {}).pop(
