@@ -291,7 +291,7 @@ def test_accounts(place, cluster):
 
 
 def test_secrets(place, spaces, cluster, restored):
-    space, contained = spaces
+    space, _ = spaces
     assert not failed(secret_findings(place))
     absent = failed(secret_findings(given(place, store_secret="nothing", sandbox_secret="nothing")))
     assert [finding.check for finding in absent] == ["secret store", "secret sandbox"]
