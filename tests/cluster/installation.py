@@ -12,6 +12,7 @@ from tests.cluster.cluster import Cluster
 
 Object = dict[str, Any]
 ACCOUNT = "pipeline-runner"
+TAG = "doctor-test"  # of the images that the fixture doctor_images builds
 KEPT = ("Deployment", "Service", "NetworkPolicy", "ServiceAccount", "LimitRange")
 SANDBOX = "grpo-code-sandbox"
 BUCKET, ACCESS = "doctor", {"S3_ACCESS_KEY": "doctor", "S3_SECRET_KEY": "doctor-secret"}
@@ -71,9 +72,15 @@ def sandbox(cluster: Cluster, namespace: str, image: str, token: str, *, guarded
     return [secret(namespace, SANDBOX, TOKEN=token), *found]
 
 
-def minio(namespace: str, image: str) -> list[Object]:
-    """A MinIO with one bucket; what it holds is in its folder /data."""
-    make = f"mkdir -p /data/{BUCKET} && exec minio server /data --address :9000"
+def minio(namespace: str, image: str, python: str) -> list[Object]:
+    """A MinIO, and beside it a container with its client, by which the test makes and looks into the bucket."""
+    client = {
+        "name": "client",
+        "image": python,
+        "command": ["python", "-c", "import time; time.sleep(3600)"],
+        "securityContext": CONTAINED,
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
+    }
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -85,7 +92,7 @@ def minio(namespace: str, image: str) -> list[Object]:
                 {
                     "name": "minio",
                     "image": image,
-                    "command": ["sh", "-c", make],
+                    "args": ["server", "/data", "--address", ":9000"],
                     "env": [
                         {"name": "HOME", "value": "/data"},
                         {"name": "MINIO_ROOT_USER", "value": ACCESS["S3_ACCESS_KEY"]},
@@ -95,7 +102,8 @@ def minio(namespace: str, image: str) -> list[Object]:
                     "resources": {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}},
                     "volumeMounts": [{"name": "data", "mountPath": "/data"}],
                     "readinessProbe": {"tcpSocket": {"port": 9000}, "periodSeconds": 1},
-                }
+                },
+                client,
             ],
             "volumes": [{"name": "data", "emptyDir": {}}],
         },
@@ -124,17 +132,25 @@ def install(cluster: Cluster, namespace: str, sandbox_namespace: str, images: di
         *account(namespace),
         store,
         secret(namespace, SANDBOX, TOKEN=token),
-        *minio(namespace, images["minio"]),
+        *minio(namespace, images["minio"], images["prepare"]),
         *sandbox(cluster, sandbox_namespace, images["sandbox"], token),
     )
     cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/minio", "--timeout=120s")
+    in_bucket(cluster, namespace, f"client.make_bucket({BUCKET!r})")
     cluster.kubectl("rollout", "status", "-n", sandbox_namespace, "deployment/sandbox", "--timeout=180s")
 
 
 def objects_left(cluster: Cluster, namespace: str) -> list[str]:
     """The keys in the bucket of the test's MinIO."""
-    listing = cluster.kubectl("exec", "-n", namespace, "minio", "--", "find", f"/data/{BUCKET}", "-type", "f")
-    return listing.split()
+    listing = f"print(*(each.object_name for each in client.list_objects({BUCKET!r}, recursive=True)))"
+    return in_bucket(cluster, namespace, listing).split()
+
+
+def in_bucket(cluster: Cluster, namespace: str, program: str) -> str:
+    """What a Python program prints that has `client`, MinIO's, at hand."""
+    keys = f"{ACCESS['S3_ACCESS_KEY']!r}, {ACCESS['S3_SECRET_KEY']!r}"
+    whole = f"from minio import Minio\nclient = Minio('localhost:9000', {keys}, secure=False)\n{program}"
+    return cluster.kubectl("exec", "-n", namespace, "minio", "-c", "client", "--", "python", "-c", whole)
 
 
 def probes_left(cluster: Cluster, *namespaces: str) -> list[str]:

@@ -27,8 +27,8 @@ from tests.cluster.cluster import RESTRICTED, Cluster
 from tests.cluster.installation import (
     ACCOUNT,
     SANDBOX,
+    TAG,
     findings_of,
-    install,
     objects_left,
     probes_left,
     sandbox,
@@ -38,37 +38,10 @@ from tests.cluster.record import hollow_node
 from tests.cluster.troubles import HOLLOW
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
-TAG = "doctor-test"
 SMALL = {
     f"{step}_{kind}": size for step in ("train", "evaluate") for kind, size in (("cpu", "50m"), ("memory", "64Mi"))
 }
 SMALL |= {"prepare_cpu": "50m", "prepare_memory": "64Mi"}
-
-
-@pytest.fixture(scope="module")
-def images(cluster: Cluster, registry: str) -> dict[str, str]:
-    """The prepare image and the sandbox's, built and pushed; prepare's stands for train's and evaluate's."""
-    environment = {**cluster.environment, "REGISTRY": registry, "TAG": TAG}
-    for verb in ("build", "push"):
-        command = ["python3", "-m", "cli.images", verb, "prepare", "sandbox"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    named = {name: f"{registry}/grpo-code-{name}:{TAG}" for name in ("prepare", "train", "evaluate", "sandbox")}
-    for step in ("train", "evaluate"):
-        cluster.run("docker", "tag", named["prepare"], named[step])
-        cluster.run("docker", "push", "-q", named[step])
-    return {**named, "minio": f"{registry}/minio:1"}
-
-
-@pytest.fixture(scope="module")
-def spaces(cluster: Cluster, images: dict[str, str]):
-    """Two namespaces with a whole installation: the pipeline's and the sandbox's."""
-    with (
-        cluster.namespace("doctor", {**RESTRICTED, "grpo-code/pipeline": "true"}) as pipeline,
-        cluster.namespace("doctor-sandbox", RESTRICTED) as contained,
-    ):
-        install(cluster, pipeline, contained, images)
-        yield pipeline, contained
 
 
 def command(
@@ -103,9 +76,9 @@ def doctor(
 
 
 @pytest.fixture
-def place(cluster: Cluster, spaces, monkeypatch) -> Installation:
+def place(cluster: Cluster, installed, monkeypatch) -> Installation:
     """The installation as the doctor's checks take it."""
-    space, contained = spaces
+    space, contained = installed
     monkeypatch.setenv("KUBECONFIG", cluster.environment["KUBECONFIG"])
     given = parameters.merged({**SMALL, "sandbox_url": f"http://sandbox.{contained}:8080"})
     images = {step: f"{cluster.registry}/grpo-code-{step}:{TAG}" for step in ("prepare", "train", "evaluate")}
@@ -141,9 +114,9 @@ def as_list(objects) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
-def test_a_sound_installation(cluster, spaces):
+def test_a_sound_installation(cluster, installed):
     begun = time.monotonic()
-    code, findings = doctor(cluster, *spaces)
+    code, findings = doctor(cluster, *installed)
     seconds = time.monotonic() - begun
     states = {check: {each["state"] for each in group} for check, group in findings.items()}
     unknown = {"kfp", "model"}  # neither a KFP nor the model hub need be at hand here
@@ -151,27 +124,27 @@ def test_a_sound_installation(cluster, spaces):
     assert {"store", "sandbox", "sandbox layers", "policy in", "policy out", "image train"} < states.keys()
     assert code == (1 if states["kfp"] == {"FAIL"} else 0)
     assert seconds < 60
-    assert probes_left(cluster, *spaces) == []
-    assert objects_left(cluster, spaces[0]) == []
+    assert probes_left(cluster, *installed) == []
+    assert objects_left(cluster, installed[0]) == []
 
 
-def test_without_probes_nothing_is_made(cluster, spaces):
+def test_without_probes_nothing_is_made(cluster, installed):
     before = cluster.kubectl("get", "pods", "-A", "-o", "name")
-    _, findings = doctor(cluster, *spaces, "--no-probe")
+    _, findings = doctor(cluster, *installed, "--no-probe")
     assert findings["probes"][0]["state"] == "skipped"
     assert "grpo-code-doctor" not in before + cluster.kubectl(
-        "get", "events", "-n", spaces[0], "-o", "name", "--field-selector=reason=none"
+        "get", "events", "-n", installed[0], "-o", "name", "--field-selector=reason=none"
     )
     assert "store" not in findings
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_doctor_leaves_nothing(cluster, spaces, number):
-    line, environment = command(cluster, *spaces)
+def test_an_interrupted_doctor_leaves_nothing(cluster, installed, number):
+    line, environment = command(cluster, *installed)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 40
-        while not cluster.get("pods", "-n", spaces[0], "-l", "grpo-code/doctor")["items"]:
+        while not cluster.get("pods", "-n", installed[0], "-l", "grpo-code/doctor")["items"]:
             assert time.monotonic() < deadline, "no probe pod appeared"
         os.kill(process.pid, number)
         _, complaint = process.communicate(timeout=30)
@@ -180,23 +153,23 @@ def test_an_interrupted_doctor_leaves_nothing(cluster, spaces, number):
     assert process.returncode == 130
     assert complaint.strip().endswith("Stopped.")
     assert "Traceback" not in complaint
-    assert probes_left(cluster, *spaces) == []
-    assert objects_left(cluster, spaces[0]) == []
+    assert probes_left(cluster, *installed) == []
+    assert objects_left(cluster, installed[0]) == []
 
 
-def test_what_a_killed_doctor_has_left_is_removed(cluster, spaces, place, monkeypatch):
-    pod = probe_pods.pod_of(probe_pods.Probe("old", spaces[0], "nothing:1", []), "")
+def test_what_a_killed_doctor_has_left_is_removed(cluster, installed, place, monkeypatch):
+    pod = probe_pods.pod_of(probe_pods.Probe("old", installed[0], "nothing:1", []), "")
     cluster.apply(pod)
     pods = probe_pods.ProbePods(place.cluster, time.monotonic() + 10)
-    assert pods.sweep([spaces[0]]) == 0, "it may belong to a doctor that is at work"
+    assert pods.sweep([installed[0]]) == 0, "it may belong to a doctor that is at work"
     monkeypatch.setattr(probe_pods, "OLDEST_SECONDS", -1)
-    assert pods.sweep([spaces[0]]) == 1
-    assert probes_left(cluster, spaces[0]) == []
+    assert pods.sweep([installed[0]]) == 1
+    assert probes_left(cluster, installed[0]) == []
 
 
-def test_images_store_and_token_that_are_wrong(cluster, spaces, restored):
+def test_images_store_and_token_that_are_wrong(cluster, installed, restored):
     """One doctor for four faults: an image never pushed, a wrong key, a wrong token, a model that is not there."""
-    space, contained = spaces
+    space, contained = installed
     token = secret(space, SANDBOX, TOKEN="another")
     store = secret(
         space,
@@ -220,8 +193,8 @@ def test_images_store_and_token_that_are_wrong(cluster, spaces, restored):
     assert findings["policy out"][0]["state"] == "ok", "what is wrong elsewhere does not hide what is right"
 
 
-def test_a_store_out_of_reach_and_no_sandbox(cluster, spaces, restored):
-    space, _ = spaces
+def test_a_store_out_of_reach_and_no_sandbox(cluster, installed, restored):
+    space, _ = installed
     store = secret(
         space, "grpo-code-store", S3_ENDPOINT=f"minio.{space}:9001", S3_SECURE="false", GRPO_STORE="s3://doctor",
         S3_ACCESS_KEY="doctor", S3_SECRET_KEY="doctor-secret",
@@ -235,12 +208,12 @@ def test_a_store_out_of_reach_and_no_sandbox(cluster, spaces, restored):
     assert findings["policy in"][0]["state"] == findings["policy out"][0]["state"] == "skipped"
 
 
-def test_policies_that_are_not_there(cluster, spaces, images):
+def test_policies_that_are_not_there(cluster, installed, doctor_images):
     """A sandbox that nothing guards: strangers get in, and what runs beside it gets out."""
-    space, _ = spaces
+    space, _ = installed
     with cluster.namespace("doctor-open", RESTRICTED) as unguarded:
         token = cluster.get("secret", SANDBOX, "-n", space)["data"]["TOKEN"]
-        cluster.apply(*sandbox(cluster, unguarded, images["sandbox"], "x", guarded=False))
+        cluster.apply(*sandbox(cluster, unguarded, doctor_images["sandbox"], "x", guarded=False))
         patch = f'{{"data": {{"TOKEN": "{token}"}}}}'
         cluster.kubectl("patch", "secret", SANDBOX, "-n", unguarded, "-p", patch)
         cluster.kubectl("rollout", "restart", "-n", unguarded, "deployment/sandbox")
@@ -256,7 +229,7 @@ def test_policies_that_are_not_there(cluster, spaces, images):
         assert probes_left(cluster, space, unguarded) == []
 
 
-def test_a_sandbox_that_cannot_start(cluster, spaces, place):
+def test_a_sandbox_that_cannot_start(cluster, installed, place):
     with cluster.namespace("doctor-broken", RESTRICTED) as broken:
         cluster.apply(*sandbox(cluster, broken, f"{cluster.registry}/grpo-code/never-pushed:1", "x"))
         deadline = time.monotonic() + 60
@@ -267,7 +240,7 @@ def test_a_sandbox_that_cannot_start(cluster, spaces, place):
         assert "never-pushed:1 cannot be pulled" in found[0].seen
 
 
-def test_namespaces(place, cluster):
+def test_nameinstalled(place, cluster):
     nowhere = Connection.connect(namespace="no-such-namespace")
     assert (
         failed(namespace_findings(replace(place, cluster=nowhere)))[0].seen == "there is no namespace no-such-namespace"
@@ -290,8 +263,8 @@ def test_accounts(place, cluster):
     assert cluster.kubectl(*found[0].mend.split("then: kubectl ")[1].split(), check=False).startswith("no")
 
 
-def test_secrets(place, spaces, cluster, restored):
-    space, _ = spaces
+def test_secrets(place, installed, cluster, restored):
+    space, _ = installed
     assert not failed(secret_findings(place))
     absent = failed(secret_findings(given(place, store_secret="nothing", sandbox_secret="nothing")))
     assert [finding.check for finding in absent] == ["secret store", "secret sandbox"]
@@ -305,12 +278,12 @@ def test_secrets(place, spaces, cluster, restored):
     assert [finding.check for finding in failed(secret_findings(place))] == ["secret store"], "the remedy mends it"
 
 
-def test_quota(place, spaces, restored):
+def test_quota(place, installed, restored):
     assert not failed(capacity_findings(place))
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": "no-gpus", "namespace": spaces[0]},
+        "metadata": {"name": "no-gpus", "namespace": installed[0]},
         "spec": {"hard": {"requests.nvidia.com/gpu": "0"}},
     }
     restored(quota)
@@ -319,7 +292,7 @@ def test_quota(place, spaces, restored):
         time.sleep(0.3)
     assert found[0].check == "train+evaluate admission"
     assert "exceeded quota: no-gpus" in found[0].seen
-    assert found[0].mend == f"kubectl describe quota,limitrange -n {spaces[0]}"
+    assert found[0].mend == f"kubectl describe quota,limitrange -n {installed[0]}"
 
 
 @pytest.mark.parametrize(
@@ -353,18 +326,22 @@ def test_a_tainted_and_a_cordoned_node(place, cluster):
         assert (found[0].seen, found[0].mend) == ("hollow is cordoned", "kubectl uncordon hollow")
 
 
-def test_gpus_that_are_taken(place, spaces, cluster, python_image):
+def test_gpus_that_are_taken(place, installed, cluster, python_image):
     node = next(node for node in place.cluster.list("nodes") if "nvidia.com/gpu" in node["status"]["allocatable"])
     gpus = node["status"]["allocatable"]["nvidia.com/gpu"]
-    holder = probe_pods.pod_of(probe_pods.Probe("holder", spaces[0], python_image, []), "import time; time.sleep(300)")
+    holder = probe_pods.pod_of(
+        probe_pods.Probe("holder", installed[0], python_image, []), "import time; time.sleep(300)"
+    )
     holder["metadata"]["name"] = "holder"
     del holder["metadata"]["labels"]["grpo-code/doctor"]
     holder["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = gpus
     cluster.apply(holder)
     try:
-        cluster.kubectl("wait", "-n", spaces[0], "--for=condition=PodScheduled", "pod/holder", "--timeout=60s")
+        cluster.kubectl("wait", "-n", installed[0], "--for=condition=PodScheduled", "pod/holder", "--timeout=60s")
         found = failed(capacity_findings(place))
         assert found[0].check == "train+evaluate room"
-        assert f"0 nvidia.com/gpu free and 1 asked for (nvidia.com/gpu is held by {spaces[0]}/holder)" in found[0].seen
+        assert (
+            f"0 nvidia.com/gpu free and 1 asked for (nvidia.com/gpu is held by {installed[0]}/holder)" in found[0].seen
+        )
     finally:
-        cluster.kubectl("delete", "pod", "holder", "-n", spaces[0], "--grace-period=0", "--force")
+        cluster.kubectl("delete", "pod", "holder", "-n", installed[0], "--grace-period=0", "--force")

@@ -203,5 +203,10 @@ CASES = (
         metadata={"finalizers": [FINALIZER]},
         hollow=True,
     ),
-    Case("fine", phase("Running"), ("is under way: train",)),
+    Case(
+        "fine",
+        phase("Running"),
+        ("is under way: train",),
+        container=runs("import time; print('train: at work', flush=True); time.sleep(600)"),
+    ),
 )
