@@ -11,7 +11,6 @@ import click
 
 from cli import parameters
 from cli.cluster import Cluster
-from cli.compiling import step_images
 from cli.display import make_console, print_plain
 from cli.doctor.diagnosis import diagnose
 from cli.doctor.evidence import gather
@@ -19,7 +18,9 @@ from cli.doctor.examination import examine
 from cli.doctor.finding import Finding, as_json, has_failed
 from cli.doctor.installation import PROFILE_ACCOUNT, SINGLE_USER_ACCOUNT, Installation
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
+from cli.images import Refused, settle_tag
 from cli.running import signals_interrupt
+from components.images import STEPS, image
 from components.settings import check as check_parameters
 from components.shared.errors import InfraError, UserError
 
@@ -67,7 +68,7 @@ def _doctor(
             _show(findings, quiet=as_json_text)
         else:
             account = service_account or _account(endpoint)
-            place = Installation(cluster, given, step_images(), account, pull_secret, endpoint, no_endpoint)
+            place = Installation(cluster, given, _images(), account, pull_secret, endpoint, no_endpoint)
             # closed at once when interrupted while it prints: what it has made is gone before the command ends
             with contextlib.closing(examine(place, probing=probe)) as groups:
                 findings = _all_shown(groups, quiet=as_json_text)
@@ -100,6 +101,15 @@ def _endpoint(options: dict[str, Any]) -> tuple[Endpoint | None, str]:
         for option in endpoint_options():
             options.pop(str(option.name), None)
         return None, str(error)
+
+
+def _images() -> dict[str, str]:
+    """Each step's image by REGISTRY and TAG; whether it is there is for the probes to find."""
+    try:
+        settle_tag()
+    except Refused as error:
+        raise UserError(str(error)) from None
+    return {step: image(step) for step in STEPS}
 
 
 def _account(endpoint: Endpoint | None) -> str:

@@ -9,11 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from cli.cluster import Object
 from cli.doctor.capacity import barring, name_of, shown_taint, tolerating
 from cli.doctor.seen import MAIN, Seen, Trouble, option, step_of
+from components.pods import STEPS
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 SIGKILL, SIGTERM = 137, 143
-STEPS_SENTENCE = re.compile(r"^([a-z][a-z_-]*): (.+)$")
+STEPS_SENTENCE = re.compile(r"([a-z][a-z_-]*): (.+\.)")
+DEFECT = re.compile(r"(?!KeyboardInterrupt)[\w.]*(Error|Exception)\b.*")
+LAST_LINES = 25
+# KFP's launcher, in front of the step: it ends with 1 whatever the step's own exit code was, and says that in its log.
+LAUNCHER = re.compile(r"failed to execute component: (?:signal: (killed)|exit status (\d+))")
 # What the client of the sandbox says, while it waits and when it gives up (components/shared/{sandbox,grading}.py).
 SANDBOX_WAITS = re.compile(r"^sandbox: no verdicts from (\S+) \((.+)\); trying again")
 SANDBOX_GIVES_UP = re.compile(r"The sandbox at \S+ is not ready|the sandbox gave no verdict")
@@ -213,6 +218,11 @@ def _failed(seen: Seen) -> Told:
     if sentence:
         return sentence, "", True
     see = f"kubectl logs {seen.name} -n {seen.namespace} -c {MAIN}"
+    launched = LAUNCHER.search(seen.log)
+    if launched and launched[1]:
+        return "killed (SIGKILL), most likely for want of memory", f"{option(seen, 'memory')} with more", True
+    if launched:
+        code = int(launched[2])
     words = {SIGKILL: "killed from outside (SIGKILL)", SIGTERM: "stopped from outside (SIGTERM), as when it is deleted"}
     return words.get(code, f"ended with exit code {code} and no word of its own"), see, True
 
@@ -222,18 +232,15 @@ def _bad(name: str, state: Object) -> bool:
 
 
 def _own_sentence(seen: Seen) -> str:
-    if seen.failure and str(seen.failure.get("step", "")) in (step_of(seen.pod), step_of(seen.pod).replace("-", "_")):
+    """What the step said last; a line of progress, which has no full stop, is no reason to end."""
+    steps = {step_of(seen.pod), *STEPS}
+    if seen.failure and seen.failure.get("step") in steps:
         return str(seen.failure.get("message", ""))
-    lines = [line.strip() for line in seen.log.splitlines() if line.strip()]
-    for line in reversed(lines[-20:]):
-        if re.match(r"[\w.]+(Error|Exception)\b.*", line):  # a defect's traceback ends so
+    for line in reversed([line.strip() for line in seen.log.splitlines() if line.strip()][-LAST_LINES:]):
+        if DEFECT.match(line):  # a traceback ends so
             return line
-        told = STEPS_SENTENCE.match(line)
-        if told and told[1] in (
-            step_of(seen.pod),
-            step_of(seen.pod).replace("-", "_"),
-            step_of(seen.pod).split("-")[0],
-        ):
+        told = STEPS_SENTENCE.fullmatch(line)
+        if told and told[1] in steps:
             return told[2]
     return ""
 

@@ -61,6 +61,9 @@ def hollow_node(cluster: Cluster) -> Iterator[None]:
     patch = json.dumps({"status": {"conditions": [ready], "allocatable": amounts, "capacity": amounts}})
     try:
         cluster.kubectl("patch", "node", "hollow", "--subresource=status", "--type=merge", "-p", patch)
+        deadline = time.monotonic() + 20  # Kubernetes' own taint for what has just come goes in a moment
+        while "not-ready" in json.dumps(cluster.get("node", "hollow")["spec"]) and time.monotonic() < deadline:
+            time.sleep(0.2)
         yield
     finally:
         cluster.kubectl("delete", "node", "hollow", "--wait=false", check=False)

@@ -95,6 +95,41 @@ def test_a_run_that_has_succeeded():
     assert diagnose(Evidence(RUN, "kubeflow", run_state="SUCCEEDED")).state == "ok"
 
 
+# The end of a log as KFP 2.17's launcher and Argo's executor leave it after a step that has failed.
+LAUNCHER = """\
+E1129 21:56:55.805965      15 launcher_v2.go:449] Component failed to execute successfully: {0}
+I1129 21:56:55.806017      15 launcher_v2.go:867] Executing uploadOutputArtifacts attempt: 1
+I1129 21:56:55.838108      15 launcher_v2.go:206] publish success.
+F1129 21:56:55.846248      15 main.go:59] failed to execute component: {0}
+time=2026-11-29T21:56:56.654Z level=INFO msg="file signal handler exiting due to context cancellation" argo=true
+time=2026-11-29T21:56:56.654Z level=INFO msg="sub-process exited" error="exit status 1" argo=true
+Error: exit status 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "ended", "words"),
+    [
+        (
+            "train: step 3/60\ntrain: The model x is gated: set HF_TOKEN.\n",
+            "exit status 2",
+            "train: The model x is gated:",
+        ),
+        ("train: step 3/60\n", "signal: killed", "train: killed (SIGKILL), most likely for want of memory"),
+        ("train: step 3/60\n", "exit status 143", "train: stopped from outside (SIGTERM)"),
+        ("train: step 3/60\n", "exit status 3", "train: ended with exit code 3 and no word of its own"),
+        (
+            "Traceback (most recent call last):\nOSError: no space left\n",
+            "exit status 1",
+            "train: OSError: no space left",
+        ),
+    ],
+)
+def test_what_a_step_said_behind_kfps_launcher(said, ended, words):
+    log = {"run-own-words": said + LAUNCHER.format(ended)}
+    assert words in diagnose(recorded("own-words", logs=log)).line
+
+
 # What the API server answers, as Argo passes it on in the node of a pod that it could not create.
 QUOTA = (
     'pods "run-x" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, '
