@@ -15,7 +15,7 @@ IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrIma
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 SIGKILL, SIGTERM = 137, 143
 STEPS_SENTENCE = re.compile(r"([a-z][a-z_-]*): (.+\.)")
-DEFECT = re.compile(r"(?!KeyboardInterrupt)[\w.]*(Error|Exception)\b.*")
+DEFECT = re.compile(r"[\w.]+(Error|Exception)\b.*")
 LAST_LINES = 25
 # KFP's launcher, in front of the step: it ends with 1 whatever the step's own exit code was, and says that in its log.
 LAUNCHER = re.compile(r"failed to execute component: (?:signal: (killed)|exit status (\d+))")
