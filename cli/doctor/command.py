@@ -14,7 +14,7 @@ from cli.cluster import Cluster
 from cli.display import make_console, print_plain
 from cli.doctor.diagnosis import diagnose
 from cli.doctor.evidence import gather
-from cli.doctor.examination import examine
+from cli.doctor.examination import examine, started
 from cli.doctor.finding import Finding, as_json, has_failed
 from cli.doctor.installation import PROFILE_ACCOUNT, SINGLE_USER_ACCOUNT, Installation
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
@@ -23,6 +23,8 @@ from cli.running import signals_interrupt
 from components.images import STEPS, image
 from components.settings import check as check_parameters
 from components.shared.errors import InfraError, UserError
+
+SECONDS_FOR_KFP = 5.0
 
 
 def doctor_command() -> click.Command:
@@ -113,8 +115,11 @@ def _images() -> dict[str, str]:
 
 
 def _account(endpoint: Endpoint | None) -> str:
-    """The account that KFP gives to a run that names none."""
-    try:
-        return PROFILE_ACCOUNT if endpoint and endpoint.health.multi_user else SINGLE_USER_ACCOUNT
-    except (InfraError, UserError):
+    """The account that KFP gives to a run that names none; a KFP that is slow to answer counts as a single user's."""
+    if endpoint is None:
         return SINGLE_USER_ACCOUNT
+    try:
+        health = started(lambda: endpoint.health).result(timeout=SECONDS_FOR_KFP)
+    except (InfraError, UserError, TimeoutError):
+        return SINGLE_USER_ACCOUNT
+    return PROFILE_ACCOUNT if health.multi_user else SINGLE_USER_ACCOUNT

@@ -39,6 +39,7 @@ def answering(configured):
 
     class Handler(BaseHTTPRequestHandler):
         def do(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
             sent.append((self.command, self.path, dict(self.headers)))
             body = json.dumps(answer["body"]).encode()
             self.send_response(answer["status"])
@@ -46,7 +47,7 @@ def answering(configured):
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_DELETE = do
+        do_GET = do_POST = do_DELETE = do
 
         def log_message(self, *args: object) -> None:
             return None
