@@ -27,6 +27,7 @@ RIGHTS = (
     ("get", "", "configmaps"),
     ("get", "", "secrets"),
 )
+OWN_ACCOUNT = "grpo-code-runner"  # made by manifests/base/pipeline
 SINGLE_USER_ACCOUNT, PROFILE_ACCOUNT = "pipeline-runner", "default-editor"
 
 
@@ -110,7 +111,8 @@ def account_findings(place: Installation) -> Iterator[Finding]:
         if not answer["status"].get("allowed"):
             refused.append(f"{verb} {resource}{'.' + group if group else ''}")
     if refused:
-        mend = f"bind it to KFP's role, then: kubectl auth can-i {refused[0]} -n {space} --as={user}"
+        own = f"make deploy NAMESPACE={space} and --service-account {OWN_ACCOUNT}, or give {account} KFP's role"
+        mend = f"{own}; then: kubectl auth can-i {refused[0]} -n {space} --as={user}"
         yield fail(check, f"{account} may not {', '.join(refused)} in {space}", mend)
     else:
         yield ok(check, f"{account} may do what KFP does in its name")
