@@ -23,8 +23,8 @@ from cli.doctor.pods import ProbePods
 from cli.doctor.probes import probe_findings
 from components.shared.run import folder_of
 
-PROBE_SECONDS = 45.0  # for all probes; what is deleted afterwards has its own few seconds
-SECONDS = 55.0  # for everything
+PROBE_SECONDS = 42.0  # for all probes; what is deleted afterwards has its own few seconds
+SECONDS = 50.0  # for everything
 SEE = {
     "kfp": "kubectl get pods -n kubeflow",
     "model": "curl -sI https://huggingface.co",

@@ -57,9 +57,8 @@ def secret_env(variable: str, secret: str, key: str) -> Object:
     return {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}}}
 
 
-def pod_of(probe: Probe, program: str) -> Object:
-    """The pod, admissible in a namespace that enforces PodSecurity *restricted* and the sandbox's admission policy."""
-    container = {
+def _container(probe: Probe, program: str) -> Object:
+    return {
         "name": "main",
         "image": probe.image,
         "command": ["python", "-c", program, json.dumps(probe.orders)],
@@ -75,6 +74,10 @@ def pod_of(probe: Probe, program: str) -> Object:
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
+
+
+def pod_of(probe: Probe, program: str) -> Object:
+    """The pod, admissible in a namespace that enforces PodSecurity *restricted* and the sandbox's admission policy."""
     spec: Object = {
         "restartPolicy": "Never",
         "activeDeadlineSeconds": OLDEST_SECONDS // 2,
@@ -87,7 +90,7 @@ def pod_of(probe: Probe, program: str) -> Object:
             "runAsGroup": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [container],
+        "containers": [_container(probe, program)],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}],
         "nodeSelector": probe.node_selector,
         "tolerations": probe.tolerations,
@@ -174,7 +177,10 @@ class ProbePods:
                 return Outcome({}, f"{reason}: {message}", pod)
             time.sleep(POLL_SECONDS)
         reason, message = waiting_for(pod)
-        return Outcome({}, f"not done in time; last seen {reason or 'running'} {message}".strip(), pod)
+        found: dict[str, Any] = {}
+        with contextlib.suppress(InfraError):  # what it had found by then counts; one that never started has no log
+            found, _ = parse(self.cluster.log(name, namespace=namespace) or "")
+        return Outcome(found, f"not done in time; last seen {reason or 'running'} {message}".strip(), pod)
 
     def _ended(self, namespace: str, name: str, pod: Object) -> Outcome:
         text = self.cluster.log(name, namespace=namespace) or ""

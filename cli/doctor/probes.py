@@ -5,12 +5,13 @@ without that label; and a *captive* in the sandbox's namespace, held by its poli
 What a captive or a stranger cannot reach counts only where a pod that may has reached it: the positive control.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.cluster import Object
+from cli.cluster import Forbidden, Object
 from cli.doctor.capacity import name_of
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.inside_findings import layer_findings, replica_findings, store_finding
@@ -47,12 +48,26 @@ def probe_findings(place: Installation, pods: ProbePods, key: str) -> Iterator[F
         for check in ("store", "sandbox", "sandbox layers", "policy in", "policy out"):
             yield skipped(check, f"no pod could look: {client.trouble}")
         return
-    yield store_finding(client.found["store"], place)
-    yield from model_finding(client.found.get("model"))
-    yield from replica_findings(client.found["sandbox"], place)
-    yield from layer_findings(client.found["sandbox"])
+    yield from client_findings(client, place)
     yield strangers_kept_out(inner, client, outcomes.get("stranger"))
     yield captives_kept_in(outer, client, outcomes.get("stranger"), outcomes.get("captive"))
+
+
+def client_findings(client: Outcome, place: Installation) -> Iterator[Finding]:
+    """What the client saw; what it did not come to, because something before it gave no answer, is a failure."""
+    seen = f"gave no answer while the probe ran ({client.trouble})"
+    if "sandbox" in client.found:
+        yield from replica_findings(client.found["sandbox"], place)
+        yield from layer_findings(client.found["sandbox"])
+    else:
+        yield fail("sandbox", f"{place.parameters['sandbox_url']} {seen}", "kubectl get pods,networkpolicies -A")
+    if "store" in client.found:
+        yield store_finding(client.found["store"], place)
+        yield from model_finding(client.found.get("model"))
+    else:
+        secret = place.parameters["store_secret"]
+        mend = f"kubectl get secret {secret} -n {place.namespace} -o yaml  # is S3_ENDPOINT right, and let through?"
+        yield fail("store", f"the store {seen}", mend)
 
 
 def image_probes(place: Installation) -> dict[str, Probe]:
@@ -76,9 +91,9 @@ def client_probe(place: Installation, key: str, inner: Targets, outer: Targets) 
     """The pod that does what steps do: use the store and the sandbox."""
     given, known = place.parameters, list(inner.values())
     orders: list[Order] = [
-        ("store", {"key": key}),
         ("sandbox", {"urls": given["sandbox_url"].split(","), "known": known, "seconds": OPENING_SECONDS}),
         ("reach", {"targets": {**inner, **outer}, "wanted": True, "seconds": OPENING_SECONDS / 2}),
+        ("store", {"key": key}),
     ]
     if given["model_name"].startswith("s3://"):
         orders.append(("model", {"address": given["model_name"]}))
@@ -127,14 +142,16 @@ def _step_probe(place: Installation, name: str, step: str, orders: list[Order], 
 
 
 def sandbox_pods(place: Installation) -> list[Object]:
-    """The pods behind the sandbox's Service."""
+    """The pods behind the sandbox's Service; none where one may not look at them."""
     if place.sandbox is None:
         return []
     service, space = place.sandbox
-    found = place.cluster.get("services", service, namespace=space) or {}
-    selector = (found.get("spec") or {}).get("selector") or {}
-    labels = ",".join(f"{key}={value}" for key, value in selector.items())
-    return place.cluster.list("pods", namespace=space, labelSelector=labels) if labels else []
+    with contextlib.suppress(Forbidden):
+        found = place.cluster.get("services", service, namespace=space) or {}
+        selector = (found.get("spec") or {}).get("selector") or {}
+        labels = ",".join(f"{key}={value}" for key, value in selector.items())
+        return place.cluster.list("pods", namespace=space, labelSelector=labels) if labels else []
+    return []
 
 
 def sandbox_targets(place: Installation) -> Targets:
@@ -147,11 +164,13 @@ def sandbox_targets(place: Installation) -> Targets:
 def outside_targets(place: Installation) -> Targets:
     """What a judged program must never reach, by plain address: the API server, and the cluster's DNS over TCP."""
     found: Targets = {}
-    api = place.cluster.get("services", "kubernetes", namespace="default")
-    if api:
-        found["the API server"] = [api["spec"]["clusterIP"], api["spec"]["ports"][0]["port"]]
-    for dns in place.cluster.list("services", namespace="kube-system", labelSelector="k8s-app=kube-dns"):
-        found["DNS"] = [dns["spec"]["clusterIP"], 53]
+    with contextlib.suppress(Forbidden):
+        api = place.cluster.get("services", "kubernetes", namespace="default")
+        if api:
+            found["the API server"] = [api["spec"]["clusterIP"], api["spec"]["ports"][0]["port"]]
+    with contextlib.suppress(Forbidden):
+        for dns in place.cluster.list("services", namespace="kube-system", labelSelector="k8s-app=kube-dns"):
+            found["DNS"] = [dns["spec"]["clusterIP"], 53]
     return {name: target for name, target in found.items() if target[0] not in ("", "None")}
 
 
@@ -184,7 +203,7 @@ def strangers_kept_out(targets: Targets, client: Outcome, stranger: Outcome | No
         return skipped(check, "there is no running pod of the sandbox to try it on")
     if stranger.trouble and not stranger.found:
         return skipped(check, f"no pod could try: {stranger.trouble}")
-    let_in = [name for name in targets if client.found["reach"].get(name) == "open"]
+    let_in = [name for name in targets if client.found.get("reach", {}).get(name) == "open"]
     through = [name for name in targets if stranger.found["reach"].get(name) == "open"]
     if through:
         mend = "install a network plug-in that enforces NetworkPolicy (kube-router, Calico, Cilium), then: make deploy"

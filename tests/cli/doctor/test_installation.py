@@ -176,8 +176,17 @@ def test_what_keeps_a_check_from_being_made_is_a_failure():
         raise InfraError("The API server does not answer.")
 
     assert [each.line for each in guarded("a", broken, "kubectl cluster-info")] == [
-        "FAIL    a: The API server does not answer -> kubectl cluster-info"
+        "ok      a: fine",
+        "FAIL    a: The API server does not answer -> kubectl cluster-info",
     ]
+
+
+def test_what_one_may_not_look_at_is_skipped_with_the_reason(answering):
+    """A user of a profile need not see nodes, nor the sandbox's namespace."""
+    answering(403, {"reason": "Forbidden", "message": 'nodes is forbidden: User "u" cannot list resource "nodes"'})
+    (finding,) = guarded("room", lambda: [ok("room", str(Cluster.connect().list("nodes")))], "kubectl cluster-info")
+    assert finding.state == "skipped"
+    assert 'User "u" cannot list resource "nodes"' in finding.seen
 
 
 def test_as_json():

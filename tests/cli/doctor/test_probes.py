@@ -5,7 +5,7 @@ import pytest
 from cli.doctor.inside_findings import layer_findings, replica_findings, store_finding
 from cli.doctor.installation import Installation
 from cli.doctor.pods import Outcome, Probe, pod_of, waiting_for
-from cli.doctor.probes import captives_kept_in, image_finding, strangers_kept_out
+from cli.doctor.probes import captives_kept_in, client_findings, image_finding, strangers_kept_out
 
 SANDBOX = {"pod-1": ["10.0.0.1", 8080], "pod-2": ["10.0.0.2", 8080]}
 OUTSIDE = {"the API server": ["10.96.0.1", 443], "DNS": ["10.96.0.10", 53]}
@@ -77,6 +77,22 @@ def test_captives(client, stranger, captive, state, words):
     finding = captives_kept_in(OUTSIDE, client, stranger, captive)
     assert finding.state == state
     assert words in finding.seen
+
+
+def test_a_store_that_never_answers_does_not_hide_the_sandbox():
+    """The client was cut short: what it had found counts, and what it waited for is named."""
+    asked = {
+        "ready": {"status": 200, "body": {}},
+        "verdict": {"status": 200, "body": {"verdicts": [{"outcome": "passed"}]}},
+    }
+    client = Outcome(
+        {"sandbox": [{"url": "http://a:1", "reached": "open", **asked}]}, "not done in time; last seen running"
+    )
+    found = {finding.check: finding for finding in client_findings(client, PLACE)}
+    assert found["sandbox"].state == "ok"
+    assert "the store gave no answer while the probe ran" in found["store"].seen
+    nothing = {finding.check: finding.state for finding in client_findings(Outcome({}, "not done in time"), PLACE)}
+    assert nothing == {"sandbox": "FAIL", "store": "FAIL"}
 
 
 @pytest.mark.parametrize(
