@@ -6,6 +6,11 @@ PY := .venv/bin/python
 .PHONY: compile help setup run test lint lock images push deploy undeploy sandbox bench-demo bench-sandbox
 export REGISTRY TAG BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
 
+# Settled once, so that what is pushed is what was built.
+ifneq (,$(filter images push deploy,$(MAKECMDGOALS)))
+TAG := $(or $(TAG),$(shell $(PYTHON) -m cli.images tag))
+endif
+
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 

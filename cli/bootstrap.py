@@ -21,7 +21,7 @@ VENV = ROOT / ".venv"
 READY = VENV / "ready"  # holds the digest of what was installed; its absence means an interrupted set-up
 EVERYTHING = ROOT / "tests/requirements.txt"
 UV = "uv==0.13.9"
-IMAGES = ("prepare", "filter", "train", "evaluate", "sandbox")
+IMAGES = ("prepare", "filter", "train", "evaluate", "sandbox", "sbom")
 # torch's wheel names the CUDA packages it needs itself, and its CPU wheel needs none of them.
 FROM_TORCH = re.compile(r"^(nvidia-|cuda-|triton)")
 

@@ -25,12 +25,13 @@ from components.images import image
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = ROOT / "manifests"
 OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE = "grpo-code", "grpo-code-sandbox", "grpo-code-store"
+KFP_NAMESPACE = "kubeflow"
 PIPELINE_LABEL = "grpo-code/pipeline"
 OURS = {"app.kubernetes.io/part-of": "grpo-code"}
 SELECTOR = ",".join(f"{key}={value}" for key, value in OURS.items())
 MANAGER = "grpo-code"
 MINIO_IMAGE = "quay.io/minio/minio"  # as component minio names it
-CLUSTER_KINDS = "validatingadmissionpolicybinding,validatingadmissionpolicy,namespace,priorityclass,runtimeclass"
+CLUSTER_KINDS = "validatingadmissionpolicybinding,validatingadmissionpolicy,priorityclass,runtimeclass"
 NAMESPACED_KINDS = "networkpolicy,rolebinding,role,serviceaccount,secret"
 SECONDS_TO_ROLL_OUT, SECONDS_TO_END = 300, 300
 
@@ -102,6 +103,8 @@ def _picture(name: str, new_name: str, tag: str) -> dict[str, str]:
 def up() -> None:
     """Deploy, and wait until the sandbox judges."""
     objects, namespace, overlay = render(), pipeline_namespace(), components()
+    if not os.environ.get("REGISTRY"):
+        print("REGISTRY is not set: the nodes must hold the images already, as after `kind load docker-image`.")
     apply(_namespaces_of(objects))
     if namespace != OWN_NAMESPACE:
         kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true")
@@ -113,7 +116,13 @@ def up() -> None:
     patience = f"--timeout={SECONDS_TO_ROLL_OUT}s"
     if "minio" in overlay:
         kubectl("-n", STORE_NAMESPACE, "wait", "--for=condition=complete", "job/make-bucket", patience)
-    kubectl("-n", SANDBOX_NAMESPACE, "rollout", "status", "deployment/sandbox", patience)
+    try:
+        kubectl("-n", SANDBOX_NAMESPACE, "rollout", "status", "deployment/sandbox", patience)
+    except SystemExit:
+        kubectl("-n", SANDBOX_NAMESPACE, "get", "pods")
+        events = ("get", "events", "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
+        kubectl("-n", SANDBOX_NAMESPACE, *events)
+        raise
 
 
 def _namespaces_of(objects: str) -> str:
@@ -165,13 +174,13 @@ def _settle_store(namespace: str, overlay: list[str]) -> None:
         address = {"S3_ENDPOINT": f"minio.{STORE_NAMESPACE}:9000", "S3_SECURE": "false"}
         create_secret(namespace, name, {**credentials, **address})
     elif "seaweedfs" in overlay:
-        theirs = read_secret("kubeflow", "mlpipeline-minio-artifact") or {}
+        theirs = read_secret(KFP_NAMESPACE, "mlpipeline-minio-artifact") or {}
         keys = {"S3_ACCESS_KEY": theirs.get("accesskey", ""), "S3_SECRET_KEY": theirs.get("secretkey", "")}
         if not all(keys.values()):
             raise Refused(
-                "Namespace kubeflow has no Secret mlpipeline-minio-artifact: is Kubeflow Pipelines installed there?"
+                f"Namespace {KFP_NAMESPACE} has no Secret mlpipeline-minio-artifact: install Kubeflow Pipelines first."
             )
-        address = {"S3_ENDPOINT": "seaweedfs.kubeflow:9000", "S3_SECURE": "false"}
+        address = {"S3_ENDPOINT": f"seaweedfs.{KFP_NAMESPACE}:9000", "S3_SECURE": "false"}
         create_secret(namespace, name, {**keys, **address, "GRPO_STORE": "s3://mlpipeline/grpo-code"})
     else:
         print(
@@ -182,12 +191,17 @@ def _settle_store(namespace: str, overlay: list[str]) -> None:
 
 
 def down() -> None:
-    """Delete all that carries our label, with what is in our namespaces: a store of component minio is lost with it."""
+    """Delete our namespaces with all that is in them (a store of component minio, too), and what is ours elsewhere."""
     patience = f"--timeout={SECONDS_TO_END}s"
-    kubectl("delete", NAMESPACED_KINDS, "--all-namespaces", "-l", SELECTOR, "--ignore-not-found", patience)
+    own = (OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE)
+    labelled = kubectl("get", "namespace", "-l", PIPELINE_LABEL, "-o", "name", quiet=True).split()
+    others = {name.removeprefix("namespace/") for name in labelled} - set(own)
+    for name in sorted(others | {KFP_NAMESPACE}):
+        kubectl("-n", name, "delete", NAMESPACED_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
+    for name in sorted(others):
+        kubectl("label", "namespace", name, f"{PIPELINE_LABEL}-")
+    kubectl("delete", "namespace", *own, "--ignore-not-found", patience)
     kubectl("delete", CLUSTER_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
-    for name in kubectl("get", "namespace", "-l", PIPELINE_LABEL, "-o", "name", quiet=True).split():
-        kubectl("label", name, f"{PIPELINE_LABEL}-")
 
 
 def show() -> None:

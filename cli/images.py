@@ -64,11 +64,12 @@ def settle_tag() -> str:
 
 
 def docker(*arguments: str, capture: bool = False) -> str:
-    """Run docker; a failure of it ends this program with its exit code 1 after its own output."""
+    """Run docker; what it printed if `capture`. A failure of it ends this program with exit code 1 after its output."""
     if not shutil.which("docker"):
         raise Refused("docker is not installed: it builds the images.")
-    done = subprocess.run(["docker", *arguments], cwd=ROOT, text=True, stdout=subprocess.PIPE if capture else None)
+    done = subprocess.run(["docker", *arguments], cwd=ROOT, text=True, capture_output=capture)
     if done.returncode:
+        print(done.stdout or "", done.stderr or "", sep="", file=sys.stderr)
         print(f"docker {shlex.join(arguments[:2])} failed; see the lines above.", file=sys.stderr)
         raise SystemExit(1)
     return done.stdout or ""
@@ -125,7 +126,7 @@ def describe(name: str) -> Path:
     tool = f"grpo-code-sbom:{name}"
     _build("sbom", tool, ROOT, ["--build-arg", f"IMAGE={image(name)}"])
     document = json.loads(docker("run", "--rm", "--network", "none", tool, capture=True))
-    docker("image", "rm", "--no-prune", tool, capture=True)
+    docker("image", "rm", tool, capture=True)
     SBOM.mkdir(parents=True, exist_ok=True)
     file = SBOM / f"grpo-code-{name}.json"
     file.write_text(json.dumps(document, indent=1) + "\n")

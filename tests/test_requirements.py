@@ -60,7 +60,7 @@ def test_an_images_pins_are_those_of_the_whole(image):
     assert {name: versions for name, versions in own.items() if whole.get(name) != versions} == {}
 
 
-@pytest.mark.parametrize("folder", ["tests", *(f"images/{image}" for image in IMAGES)])
+@pytest.mark.parametrize("folder", ["tests", "images/sbom", *(f"images/{image}" for image in IMAGES)])
 def test_what_is_asked_for_is_what_is_locked(folder):
     locked = pins(ROOT / folder / "requirements.txt")
     wanted = asked_for(ROOT / folder / "requirements.in")

@@ -3,9 +3,11 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
+from cli.images import default_tag
 from tests.cluster.cluster import RESTRICTED, Cluster, bring_up
 from tests.cluster.installation import TAG, install
 
@@ -56,7 +58,7 @@ def python_image(cluster: Cluster, registry: str) -> str:
 @pytest.fixture(scope="session")
 def doctor_images(cluster: Cluster, registry: str) -> dict[str, str]:
     """The prepare image and the sandbox's, built and pushed; prepare's stands for train's and evaluate's."""
-    environment = {**cluster.environment, "REGISTRY": registry, "TAG": TAG}
+    environment = {**cluster.environment, "REGISTRY": registry, "TAG": TAG, "BUILD_OPTIONS": "--network host"}
     for verb in ("build", "push"):
         command = ["python3", "-m", "cli.images", verb, "prepare", "sandbox"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -77,3 +79,40 @@ def installed(cluster: Cluster, doctor_images: dict[str, str]) -> Iterator[tuple
     ):
         install(cluster, pipeline, contained, doctor_images)
         yield pipeline, contained
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of the working tree, built and pushed."""
+
+    registry: str
+    tag: str
+
+    def __getitem__(self, name: str) -> str:
+        """The reference of `sandbox` or a step."""
+        return f"{self.registry}/grpo-code-{name}:{self.tag}"
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster, registry: str) -> Images:
+    """All images of this working tree in the registry; quick when they are there."""
+    built = Images(registry, default_tag())
+    settings = [f"REGISTRY={registry}", f"TAG={built.tag}", "BUILD_OPTIONS=--network host"]
+    cluster.run("make", "images", "push", *settings, timeout=1800)
+    return built
+
+
+def deploy(cluster: Cluster, images: Images, overlay: str = "local", **more: str) -> None:
+    """`make deploy` of an overlay with these images."""
+    settings = {"REGISTRY": images.registry, "TAG": images.tag, "OVERLAY": overlay, **more}
+    cluster.run("make", "deploy", *(f"{name}={value}" for name, value in settings.items()), timeout=600)
+
+
+@pytest.fixture(scope="session")
+def sandbox(cluster: Cluster, images: Images) -> Iterator[str]:
+    """The sandbox deployed from these images; its URL inside the cluster. Taken away again if it was not there."""
+    was_there = "sandbox" in cluster.kubectl("-n", "grpo-code-sandbox", "get", "deployment", check=False).split()
+    deploy(cluster, images)
+    yield "http://sandbox.grpo-code-sandbox:8080"
+    if not was_there:
+        cluster.run("make", "undeploy", timeout=600)

@@ -42,7 +42,7 @@ def rendered(**settings: str) -> subprocess.CompletedProcess[str]:
     if not shutil.which("kubectl"):
         pytest.skip("kubectl is not at hand: nothing can be rendered")
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    command = ["python3", "-m", "cli.deploy", "render"]
+    command = ["python3", "-S", "-m", "cli.deploy", "render"]  # no packages: nothing has to be set up for it
     return subprocess.run(command, cwd=ROOT, env=environment | settings, capture_output=True, text=True, timeout=60)
 
 

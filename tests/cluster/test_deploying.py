@@ -1,0 +1,130 @@
+"""`make deploy` with a store of its own that a step uses by its Secret, and `make undeploy`, which leaves nothing."""
+
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.conftest import Images, deploy
+from tests.cluster.pods import CLIENT, run_python
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+
+OWN, STORE = "grpo-code", "grpo-code-store"
+FOLDER = "/var/tmp/grpo-code-test-volume"
+KINDS = "priorityclass,runtimeclass,validatingadmissionpolicy,validatingadmissionpolicybinding"
+NAMESPACED = "networkpolicy,role,rolebinding,serviceaccount,secret,deployment,service"
+USES_THE_STORE = """
+from components.shared.store import open_store
+store = open_store()
+store.write("probe/key", b"value")
+print(store.uri("probe/key"), store.read("probe/key"), store.keys("probe/"))
+store.delete("probe/key")
+"""
+
+
+@pytest.fixture
+def minio(registry: str) -> str:
+    """An image of MinIO that the cluster can pull."""
+    try:
+        urllib.request.urlopen(f"http://{registry}/v2/minio/manifests/1", timeout=10).close()
+    except OSError:
+        pytest.skip(f"no MinIO: {registry} holds no minio:1")
+    return f"{registry}/minio:1"
+
+
+HOST = {"path": FOLDER, "type": "DirectoryOrCreate"}
+
+
+def on_the_node(cluster: Cluster, image: str, command: str) -> None:
+    """Run a shell command as root with FOLDER of the node at /volume."""
+    container = {
+        "name": "main",
+        "image": image,
+        "command": ["sh", "-c", command],
+        "securityContext": {"runAsUser": 0},
+        "volumeMounts": [{"name": "host", "mountPath": "/volume"}],
+    }
+    volumes = [{"name": "host", "hostPath": HOST}]
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
+    with cluster.namespace("test-volume") as place:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "runs", "namespace": place}, "spec": spec}
+        cluster.apply(pod)
+        cluster.kubectl("-n", place, "wait", "pod/runs", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
+
+
+@pytest.fixture
+def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
+    """A volume that MinIO's user may write to, claimed for it: those of a test cluster often belong to root."""
+    empty = "rm -rf /volume/* /volume/.minio.sys"
+    on_the_node(cluster, images["sandbox"], f"{empty}; chmod 777 /volume")
+    size = {"storage": "20Gi"}  # what the component asks for: a claim cannot be changed
+    shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": "grpo-code-test"}
+    disk = {**shape, "capacity": size, "hostPath": HOST, "persistentVolumeReclaimPolicy": "Retain"}
+    claim = {**shape, "resources": {"requests": size}, "volumeName": "grpo-code-test"}
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "grpo-code-test"}, "spec": disk},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STORE}},
+    )
+    metadata = {"name": "minio", "namespace": STORE}
+    cluster.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim})
+    yield "minio"
+    cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
+    cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
+    on_the_node(cluster, images["sandbox"], empty)
+
+
+def ours(cluster: Cluster) -> set[str]:
+    """What carries the product's label, by kind and name: for the whole cluster, in our namespaces, in KFP's."""
+    selector = ["-l", "app.kubernetes.io/part-of=grpo-code", "-o", "name", "--ignore-not-found"]
+    found = cluster.kubectl("get", KINDS, *selector)
+    for name in (OWN, STORE, "grpo-code-sandbox", "kubeflow"):
+        found += cluster.kubectl("-n", name, "get", NAMESPACED, *selector)
+    return set(found.split())
+
+
+def test_a_store_of_ones_own_and_then_nothing_at_all(
+    cluster: Cluster, images: Images, sandbox: str, minio: str, volume: str
+) -> None:
+    deploy(cluster, images, "local,minio", MINIO_IMAGE=minio)
+    keys = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_SECURE", "GRPO_STORE")
+    env = [{"name": key, "valueFrom": {"secretKeyRef": {"name": "grpo-code-store", "key": key}}} for key in keys]
+    ended = run_python(cluster, OWN, images["prepare"], USES_THE_STORE, labels=CLIENT, env=env)
+    assert ended.code == 0, ended.printed
+    assert ended.printed.split() == ["s3://grpo-code/probe/key", "b'value'", "['probe/key']"]
+
+    before = cluster.get("-n", STORE, "secret", "minio")["data"]
+    deploy(cluster, images, "local,minio", MINIO_IMAGE=minio)
+    assert cluster.get("-n", STORE, "secret", "minio")["data"] == before
+
+    assert len(ours(cluster)) > 20
+    cluster.run("make", "undeploy", timeout=600)
+    assert ours(cluster) == set()
+    for name in (OWN, STORE, "grpo-code-sandbox"):
+        assert "NotFound" in cluster.kubectl("get", "namespace", name, check=False)
+    deploy(cluster, images)  # as the session's other tests expect it
+
+
+def test_runs_in_a_namespace_that_others_use_too(cluster: Cluster, images: Images, sandbox: str) -> None:
+    """It gets the label, the token and policies for our pods alone; its own pods stay as free as they were."""
+    with cluster.namespace("test-profile") as name:
+        deploy(cluster, images, "local,kubeflow-multiuser", NAMESPACE=name)
+        assert cluster.get("namespace", name)["metadata"]["labels"]["grpo-code/pipeline"] == "true"
+        tokens = [cluster.get("-n", place, "secret", "grpo-code-sandbox")["data"] for place in (name, OWN)]
+        assert tokens[0] == tokens[1]
+        policies = cluster.get("-n", name, "networkpolicy")["items"]
+        assert policies
+        assert all(policy["spec"]["podSelector"].get("matchLabels") for policy in policies)
+    deploy(cluster, images)
+
+
+def test_two_different_tokens_are_refused(cluster: Cluster, images: Images, sandbox: str) -> None:
+    with cluster.namespace("test-profile") as name:
+        metadata = {"name": "grpo-code-sandbox", "namespace": name}
+        cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"TOKEN": "other"}})
+        settings = [f"REGISTRY={images.registry}", f"TAG={images.tag}", "OVERLAY=local", f"NAMESPACE={name}"]
+        done = cluster.run("make", "deploy", *settings, check=False)
+        assert done.returncode != 0
+        assert "Secret grpo-code-sandbox holds different tokens in grpo-code-sandbox and" in done.stderr
+        cluster.kubectl("label", "namespace", name, "grpo-code/pipeline-")
