@@ -5,6 +5,7 @@ itself. `KFP_TOKEN` and `KFP_NAMESPACE` serve multi-user installations. Every fa
 """
 
 import contextlib
+import io
 import json
 import os
 import warnings
@@ -147,7 +148,8 @@ class Endpoint:
         from kfp_server_api import ApiException
 
         try:
-            yield
+            with contextlib.redirect_stdout(io.StringIO()):  # kfp's client prints links of its own
+                yield
         except ApiException as error:
             if error.status in (401, 403):
                 raise self._no_entry(error.status, _message(error.body)) from None

@@ -12,7 +12,7 @@ from components.shared.store import open_store
 STEP_LABEL = "app.kubernetes.io/component"
 CONTAINER = "main"
 ARCHIVE = "s3://mlpipeline/v2/artifacts"  # KFP's own default for the artifacts and logs of runs
-LOG_FILE = "executor-logs"
+LOG_FILE = "executor-logs"  # and, by KFP's version, the number of the attempt behind it
 
 
 def step_pods(cluster: Cluster, run_id: str, step: str | None = None) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def archived_logs(root: str, pipeline: str, run_id: str, step: str | None) -> It
     start = f"{prefix}/{pipeline}/{run_id}/" if prefix else f"{pipeline}/{run_id}/"
     for key in store.keys(start):
         task = key.removeprefix(start).split("/")[0]
-        if key.endswith(f"/{LOG_FILE}") and (step is None or _step_of(task) == step):
+        if key.rpartition("/")[2].startswith(LOG_FILE) and (step is None or _step_of(task) == step):
             yield f"{_step_of(task)} (from {store.uri(key)})", store.read(key).decode(errors="replace")
 
 

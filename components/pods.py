@@ -19,7 +19,7 @@ RUN_LABEL = "pipeline/runid"
 STEP_LABEL = "app.kubernetes.io/component"
 STORE_KEYS = (*S3_SETTINGS, "S3_SECURE", STORE_VARIABLE)
 SCRATCH, MODEL_CACHE = "/scratch", "/model-cache"
-FIRST_PAUSE = 60  # seconds before a lost pod is started again; twice as long each time
+FIRST_PAUSE = 15  # seconds before a lost pod is started again, twice as long each time; a failed one waits as long
 
 
 @dataclass(frozen=True)

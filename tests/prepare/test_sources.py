@@ -15,7 +15,7 @@ from components.prepare.raw import RawData
 from components.prepare.sources import read_dataset
 from components.shared.errors import UserError
 from tests.prepare.examples import full_row, sanitized_row, write_hub_copy, write_jsonl
-from tests.prepare.small_hub import COMMIT, small_hub
+from tests.small_hub import COMMIT, small_hub
 
 ROWS = [full_row(1), full_row(2)]
 
