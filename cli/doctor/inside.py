@@ -103,12 +103,22 @@ def sandbox(urls: list[str], known: list[list[Any]], seconds: float) -> list[dic
     return found
 
 
-def store(key: str) -> dict[str, str]:
-    """Write, read and delete one object; error is empty when all three worked. The object never stays."""
+def store(key: str, seconds: float) -> dict[str, str]:
+    """Write, read and delete one object; error is empty when all three worked. The object never stays.
+
+    seconds: how long the endpoint may stay closed; the store's client would try for minutes.
+    """
     from components.shared.errors import InfraError, UserError
     from components.shared.store import open_store
 
-    root = os.environ.get("GRPO_STORE", "")
+    root, endpoint = os.environ.get("GRPO_STORE", ""), os.environ.get("S3_ENDPOINT", "")
+    if root.startswith("s3://") and endpoint:
+        secure = os.environ.get("S3_SECURE", "true").lower() not in ("false", "0", "no")
+        parts = urlsplit(f"//{endpoint.split('://', 1)[-1]}")
+        target = [parts.hostname, parts.port or (443 if secure else 80)]
+        reached = reach({"": target}, wanted=True, seconds=seconds)[""]
+        if reached != "open":
+            return {"root": root, "endpoint": endpoint, "error": f"it cannot be reached: {reached}"}
     try:
         place = open_store()
         try:
@@ -120,7 +130,7 @@ def store(key: str) -> dict[str, str]:
         error = str(failure)
     except Exception as failure:  # the client's own checks (a bucket's name, an endpoint's form) have many types
         error = f"{type(failure).__name__}: {failure}"
-    return {"root": root, "endpoint": os.environ.get("S3_ENDPOINT", ""), "error": error}
+    return {"root": root, "endpoint": endpoint, "error": error}
 
 
 def model(address: str) -> dict[str, str]:

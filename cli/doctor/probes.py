@@ -93,7 +93,7 @@ def client_probe(place: Installation, key: str, inner: Targets, outer: Targets) 
     orders: list[Order] = [
         ("sandbox", {"urls": given["sandbox_url"].split(","), "known": known, "seconds": OPENING_SECONDS}),
         ("reach", {"targets": {**inner, **outer}, "wanted": True, "seconds": OPENING_SECONDS / 2}),
-        ("store", {"key": key}),
+        ("store", {"key": key, "seconds": OPENING_SECONDS}),
     ]
     if given["model_name"].startswith("s3://"):
         orders.append(("model", {"address": given["model_name"]}))

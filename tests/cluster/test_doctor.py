@@ -202,7 +202,7 @@ def test_a_store_out_of_reach_and_no_sandbox(cluster, installed, restored):
     restored(store)
     code, findings = doctor(cluster, space, "nowhere-at-all")
     assert code == 1
-    assert "could not be reached" in findings["store"][0]["seen"]
+    assert "it cannot be reached" in findings["store"][0]["seen"]
     assert "its name is unknown" in findings["sandbox"][0]["seen"]
     assert findings["sandbox pods"][0]["seen"] == "there is no Service sandbox in nowhere-at-all"
     assert findings["policy in"][0]["state"] == findings["policy out"][0]["state"] == "skipped"

@@ -94,7 +94,7 @@ def test_the_sandbox(sandbox_url, free_port):
 
 
 def test_the_store_is_left_as_it_was(bucket):
-    found = inside(("store", {"key": "runs/doctor/x"}), **bucket)["store"]
+    found = inside(("store", {"key": "runs/doctor/x", "seconds": 5.0}), **bucket)["store"]
     assert found == {"root": "s3://bucket/prefix", "endpoint": bucket["S3_ENDPOINT"], "error": ""}
     assert keys(bucket) == []
 
@@ -105,10 +105,12 @@ def test_the_store_is_left_as_it_was(bucket):
         ({"GRPO_STORE": "s3://no-such-bucket"}, "NoSuchBucket"),
         ({"S3_ACCESS_KEY": ""}, "needs S3_ACCESS_KEY in the environment"),
         ({"GRPO_STORE": "s3://Not_A_Bucket"}, "Not_A_Bucket"),
+        ({"S3_ENDPOINT": "127.0.0.1:9"}, "it cannot be reached: ConnectionRefusedError"),
+        ({"S3_ENDPOINT": "https://no-such-name.invalid", "S3_SECURE": "true"}, "it cannot be reached: gaierror"),
     ],
 )
 def test_a_store_that_cannot_be_used(bucket, changes, words):
-    assert words in inside(("store", {"key": "x"}), **{**bucket, **changes})["store"]["error"]
+    assert words in inside(("store", {"key": "x", "seconds": 0.5}), **{**bucket, **changes})["store"]["error"]
 
 
 def test_a_model_in_the_store(bucket, tmp_path):
@@ -128,7 +130,7 @@ def test_a_probe_that_is_ended_removes_its_object(tmp_path):
     store = tmp_path / "store"
     slow = "import components.shared.store as s, time\ns.DirectoryStore.read = lambda *_: time.sleep(60)\n"
     slow += PROGRAM.read_text()
-    command = [sys.executable, "-c", slow, json.dumps([("store", {"key": "x"})])]
+    command = [sys.executable, "-c", slow, json.dumps([("store", {"key": "x", "seconds": 0.5})])]
     process = subprocess.Popen(command, env={**os.environ, "GRPO_STORE": str(store), "PYTHONPATH": str(ROOT)})
     deadline = time.monotonic() + 30
     while not (store / "x").exists():
