@@ -89,7 +89,7 @@ def test_a_block_of_the_page(cluster, run, block):
 @pytest.mark.kfp
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
-def test_the_blocks_that_need_kfp(cluster, namespace):
+def test_the_blocks_that_need_kfp(cluster, python_image):
     """On a workflow that Argo runs under the label that KFP gives: its step asks for more GPUs than there are."""
     if not os.environ.get("KFP_ENDPOINT"):
         pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
@@ -101,7 +101,14 @@ def test_the_blocks_that_need_kfp(cluster, namespace):
             "entrypoint": "step",
             "serviceAccountName": "pipeline-runner",
             "templates": [
-                {"name": "step", "container": {"image": "none:1", "resources": {"limits": {"nvidia.com/gpu": "64"}}}}
+                {
+                    "name": "step",
+                    "container": {
+                        "image": python_image,
+                        "command": ["true"],
+                        "resources": {"limits": {"nvidia.com/gpu": "64"}},
+                    },
+                }
             ],
         },
     }
