@@ -22,8 +22,6 @@ NAMESPACE_VARIABLE = "KFP_NAMESPACE"
 DEFAULT_NAMESPACE = "kubeflow"  # where a KFP for one user runs its pods; kfp's own default, too
 SANDBOX_NAMESPACE = "grpo-code-sandbox"
 PIPELINE_LABEL = "grpo-code/pipeline"  # on namespaces whose pods may be clients of the sandbox
-CLIENT_LABEL = "grpo-code/sandbox-client"  # on pods that are
-RUN_LABEL = "pipeline/runid"  # KFP's own, on every pod of a run
 POD_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 SECONDS = 10.0  # for one answer of the API server
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cli.cluster import RUN_LABEL, Cluster
+from cli.cluster import Cluster
+from components.pods import RUN_LABEL
 from components.shared.errors import InfraError, UserError
 from components.shared.store import open_store
 

@@ -16,6 +16,7 @@ from components.shared.store import S3_SETTINGS, STORE_VARIABLE
 SANDBOX_CLIENT, HUB_CLIENT = "grpo-code/sandbox-client", "grpo-code/hub-client"  # what network policies select
 KUEUE_QUEUE, KUEUE_PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 RUN_LABEL = "pipeline/runid"
+STEP_LABEL = "app.kubernetes.io/component"
 STORE_KEYS = (*S3_SETTINGS, "S3_SECURE", STORE_VARIABLE)
 SCRATCH, MODEL_CACHE = "/scratch", "/model-cache"
 FIRST_PAUSE = 15  # seconds before a lost pod is started again, twice as long each time; a failed one waits as long
@@ -117,7 +118,7 @@ def _secrets(task: Any, needs: Needs, given: Mapping[str, Any], pods: Pods) -> N
 def _labels(task: Any, step: str, needs: Needs, pods: Pods) -> None:
     from kfp import kubernetes
 
-    labels = {"app.kubernetes.io/part-of": "grpo-code", "app.kubernetes.io/component": step, **pods.labels}
+    labels = {"app.kubernetes.io/part-of": "grpo-code", STEP_LABEL: step, **pods.labels}
     if needs.judges:
         labels[SANDBOX_CLIENT] = "true"
     if needs.hub:

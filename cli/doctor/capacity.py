@@ -4,6 +4,7 @@ Each check narrows the nodes down; the first that leaves none is the failure, an
 Objects are Kubernetes' own, as JSON.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -41,6 +42,8 @@ def place_findings(need: Need, nodes: Sequence[Object], pods: Sequence[Object]) 
     """Whether one of the nodes would take the step now; pods: all that the cluster has."""
     left = list(nodes)
     for check, narrow in CHECKS.items():
+        if (check == "gpus" and not need.gpus) or (check == "node selector" and not need.node_selector):
+            continue
         name = f"{need.step} {check}"
         if left:
             left, finding = narrow(name, need, left, pods)
@@ -54,8 +57,6 @@ Narrowed = tuple[list[Object], Finding]
 
 def _offering(check: str, need: Need, nodes: list[Object], pods: Sequence[Object]) -> Narrowed:
     resource = need.gpu_resource
-    if not need.gpus:
-        return nodes, ok(check, f"{need.step} asks for no GPU")
     offered = {name_of(node): int(allocatable(node).get(resource, 0)) for node in nodes}
     enough = [node for node in nodes if offered[name_of(node)] >= need.gpus]
     shown = ", ".join(f"{count} on {name}" for name, count in offered.items() if count)
@@ -72,8 +73,6 @@ def _selected(check: str, need: Need, nodes: list[Object], pods: Sequence[Object
     wanted = need.node_selector
     fitting = [node for node in nodes if wanted.items() <= (node["metadata"].get("labels") or {}).items()]
     shown = ",".join(f"{key}={value}" for key, value in wanted.items())
-    if not wanted:
-        return nodes, ok(check, "none is set")
     if fitting:
         return fitting, ok(check, f"{shown} fits {names(fitting)}")
     mend = f"kubectl label node {name_of(nodes[0])} {shown.replace(',', ' ')}  # or another --node-selector"
@@ -93,36 +92,61 @@ def _healthy(check: str, need: Need, nodes: list[Object], pods: Sequence[Object]
 
 
 def _tolerated(check: str, need: Need, nodes: list[Object], pods: Sequence[Object]) -> Narrowed:
-    barring = {name_of(node): [t for t in _taints(node) if not _tolerates(need.tolerations, t)] for node in nodes}
-    fitting = [node for node in nodes if not barring[name_of(node)]]
+    barred = {name_of(node): barring(node, need.tolerations) for node in nodes}
+    fitting = [node for node in nodes if not barred[name_of(node)]]
     if fitting:
         return fitting, ok(check, f"none bars {need.step} from {names(fitting)}")
-    name, taints = min(barring.items(), key=lambda item: len(item[1]))
-    shown = ", ".join(f"{taint['key']}={taint.get('value', '')}:{taint['effect']}" for taint in taints)
-    tolerations = ", ".join(
-        f'{{"key": "{taint["key"]}", "operator": "Exists", "effect": "{taint["effect"]}"}}' for taint in taints
-    )
-    mend = f"--tolerations '[{tolerations}]'"
-    return [], fail(check, f"{name} has {shown}, which {need.step} does not tolerate", mend)
+    name, taints = min(barred.items(), key=lambda item: len(item[1]))
+    shown = ", ".join(map(shown_taint, taints))
+    return [], fail(check, f"{name} has {shown}, which {need.step} does not tolerate", tolerating(taints))
 
 
 def _roomy(check: str, need: Need, nodes: list[Object], pods: Sequence[Object]) -> Narrowed:
-    held = {}
+    best: tuple[list[str], Object, dict[str, Decimal]] | None = None
     for node in nodes:
         free = free_on(node, pods)
-        lacking = [name for name, amount in need.requests.items() if amount > free.get(name, Decimal(0))]
+        lacking = _lacking(need, free)
         if not lacking:
-            shown = ", ".join(f"{amount_of(name, free.get(name, Decimal(0)))} {name}" for name in need.requests)
+            shown = ", ".join(f"{amount_of(name, free[name])} {name}" for name in need.requests)
             return [node], ok(check, f"{name_of(node)} has {shown} free for {need.step}")
-        held[name_of(node)] = (lacking, free)
-    name, (lacking, free) = min(held.items(), key=lambda item: len(item[1][0]))
-    short = ", ".join(
-        f"{amount_of(what, need.requests[what])} {what} asked for, {amount_of(what, free.get(what, Decimal(0)))} free"
-        for what in lacking
-    )
+        # a node that would do once others have ended is nearer than one that is too small for ever
+        if best is None or _distance(need, node, lacking) < _distance(need, best[1], best[0]):
+            best = (lacking, node, free)
+    if best is None:
+        return [], skipped(check, "no node is left to look at")
+    return [], _no_room(check, need, *best, pods)
+
+
+def _lacking(need: Need, there: Mapping[str, Decimal]) -> list[str]:
+    return [name for name, amount in need.requests.items() if amount > there.get(name, Decimal(0))]
+
+
+def _distance(need: Need, node: Object, lacking: list[str]) -> tuple[int, int]:
+    return len(_lacking(need, allocatable(node))), len(lacking)
+
+
+def _no_room(
+    check: str, need: Need, lacking: list[str], node: Object, free: Mapping[str, Decimal], pods: Sequence[Object]
+) -> Finding:
+    """Too small for ever, or taken at present, and by whom."""
+    name, whole = name_of(node), allocatable(node)
+    small = _lacking(need, whole)
+    if small:
+        seen = _compared(need, small, whole, "in all")
+        options = " ".join(f"--{need.step.split('+')[0]}-{what}" for what in small if "/" not in what) or "--gpus"
+        return fail(check, f"no node is large enough for {need.step}: {name} has {seen}", f"{options} with less")
     holders = ", ".join(_holders(name, lacking[0], pods)) or "nobody"
-    see = f"kubectl describe node {name}"
-    return [], fail(check, f"{need.step} would wait: on {name} {short} ({lacking[0]} held by {holders})", see)
+    seen = f"{need.step} would wait: {name} has {_compared(need, lacking, free, 'free')}"
+    return fail(check, f"{seen} ({lacking[0]} is held by {holders})", f"kubectl describe node {name}")
+
+
+def _compared(need: Need, names: Sequence[str], there: Mapping[str, Decimal], how: str) -> str:
+    """`2 cpu in all and 4 asked for`, for each resource."""
+    parts = []
+    for each in names:
+        amount, asked = there.get(each, Decimal(0)), need.requests[each]
+        parts.append(f"{amount_of(each, amount)} {each} {how} and {amount_of(each, asked)} asked for")
+    return ", ".join(parts)
 
 
 CHECKS = {
@@ -193,6 +217,22 @@ def _requests(container: Object) -> dict[str, Decimal]:
 
 def _sum(one: Mapping[str, Decimal], other: Mapping[str, Decimal]) -> dict[str, Decimal]:
     return {name: one.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in {*one, *other}}
+
+
+def barring(node: Object, tolerations: Sequence[Object]) -> list[Object]:
+    """The taints of a node that keep a pod with these tolerations off; not those that mark its health."""
+    return [taint for taint in _taints(node) if not _tolerates(tolerations, taint)]
+
+
+def shown_taint(taint: Object) -> str:
+    """A taint as `kubectl taint` writes it."""
+    return f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
+
+
+def tolerating(taints: Sequence[Object]) -> str:
+    """The option that makes the steps tolerate these taints."""
+    wanted = [{"key": taint["key"], "operator": "Exists", "effect": taint["effect"]} for taint in taints]
+    return f"--tolerations '{json.dumps(wanted)}'"
 
 
 def _is_ready(node: Object) -> bool:

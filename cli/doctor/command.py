@@ -14,13 +14,17 @@ from cli.cluster import Cluster
 from cli.display import make_console, print_plain
 from cli.doctor.diagnosis import diagnose
 from cli.doctor.evidence import gather
-from cli.doctor.examination import examine
+from cli.doctor.examination import examine, started
 from cli.doctor.finding import Finding, as_json, has_failed
 from cli.doctor.installation import PROFILE_ACCOUNT, SINGLE_USER_ACCOUNT, Installation
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
+from cli.images import Refused, settle_tag
 from cli.running import signals_interrupt
+from components.images import STEPS, image
 from components.settings import check as check_parameters
 from components.shared.errors import InfraError, UserError
+
+SECONDS_FOR_KFP = 5.0
 
 
 def doctor_command() -> click.Command:
@@ -35,6 +39,7 @@ def doctor_command() -> click.Command:
         click.Option(
             ["--service-account"], help=f"Account that runs use [{SINGLE_USER_ACCOUNT}, or {PROFILE_ACCOUNT}]."
         ),
+        click.Option(["--pull-secret"], multiple=True, help="Secret for a private registry; may be repeated."),
         click.Option(["--params"], type=click.Path(path_type=Path), help="TOML file of parameters, as for `run`."),
     ]
     options = [*own, *endpoint_options(), *parameters.options()]
@@ -47,6 +52,7 @@ def _doctor(
     as_json_text: bool,
     context: str | None,
     service_account: str | None,
+    pull_secret: tuple[str, ...],
     params: Path | None,
     **options: Any,
 ) -> int:
@@ -64,7 +70,7 @@ def _doctor(
             _show(findings, quiet=as_json_text)
         else:
             account = service_account or _account(endpoint)
-            place = Installation(cluster, given, account, endpoint, no_endpoint)
+            place = Installation(cluster, given, _images(), account, pull_secret, endpoint, no_endpoint)
             # closed at once when interrupted while it prints: what it has made is gone before the command ends
             with contextlib.closing(examine(place, probing=probe)) as groups:
                 findings = _all_shown(groups, quiet=as_json_text)
@@ -99,9 +105,21 @@ def _endpoint(options: dict[str, Any]) -> tuple[Endpoint | None, str]:
         return None, str(error)
 
 
-def _account(endpoint: Endpoint | None) -> str:
-    """The account that KFP gives to a run that names none."""
+def _images() -> dict[str, str]:
+    """Each step's image by REGISTRY and TAG; whether it is there is for the probes to find."""
     try:
-        return PROFILE_ACCOUNT if endpoint and endpoint.health.multi_user else SINGLE_USER_ACCOUNT
-    except (InfraError, UserError):
+        settle_tag()
+    except Refused as error:
+        raise UserError(str(error)) from None
+    return {step: image(step) for step in STEPS}
+
+
+def _account(endpoint: Endpoint | None) -> str:
+    """The account that KFP gives to a run that names none; a KFP that is slow to answer counts as a single user's."""
+    if endpoint is None:
         return SINGLE_USER_ACCOUNT
+    try:
+        health = started(lambda: endpoint.health).result(timeout=SECONDS_FOR_KFP)
+    except (InfraError, UserError, TimeoutError):
+        return SINGLE_USER_ACCOUNT
+    return PROFILE_ACCOUNT if health.multi_user else SINGLE_USER_ACCOUNT

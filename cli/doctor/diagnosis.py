@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from cli.cluster import Object
 from cli.doctor.finding import Finding, fail, ok, warn
-from cli.doctor.troubles import Trouble, pod_trouble, refusal_trouble
-
-__all__ = ["Evidence", "Trouble", "diagnose", "pod_trouble"]
+from cli.doctor.seen import Trouble, step_of
+from cli.doctor.troubles import pod_trouble, refusal_trouble
 
 OVER = {"Succeeded": "SUCCEEDED", "Failed": "FAILED", "Error": "FAILED"}  # Argo's phases and KFP's word for each
 UNDER_WAY = ("PENDING", "RUNNING", "")
@@ -111,8 +110,6 @@ def _failed_without_a_pod(evidence: Evidence) -> Finding:
 def _under_way(evidence: Evidence) -> Finding:
     running = [pod for pod in evidence.pods if pod["status"].get("phase") == "Running"]
     if running:
-        from cli.doctor.troubles import step_of
-
         steps = ", ".join(sorted({step_of(pod) for pod in running}))
         return ok("run", f"{evidence.run_id} is under way: {steps}")
     mend = f"kubectl get workflows,pods,events -n {evidence.namespace}"

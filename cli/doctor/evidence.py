@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from cli.cluster import RUN_LABEL, Cluster, Forbidden, Object
+from cli.cluster import Cluster, Forbidden, Object
 from cli.doctor.diagnosis import Evidence
-from cli.doctor.troubles import MAIN
+from cli.doctor.seen import MAIN
 from cli.endpoint import Endpoint
-from components.shared.errors import InfraError, UserError
+from components.pods import RUN_LABEL
+from components.shared.errors import FAILURE_KEY, InfraError, UserError
 from components.shared.run import folder_of
 from components.shared.store import STORE_VARIABLE, open_store
 
@@ -74,6 +75,6 @@ def _failure(run_id: str) -> Mapping[str, Any] | None:
     if not os.environ.get(STORE_VARIABLE):
         return None
     with contextlib.suppress(KeyError, ValueError, InfraError, UserError):
-        told = json.loads(open_store().read(f"{folder_of(run_id)}/failure.json"))
+        told = json.loads(open_store().read(f"{folder_of(run_id)}/{FAILURE_KEY}"))
         return told if isinstance(told, dict) else None
     return None

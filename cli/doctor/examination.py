@@ -2,10 +2,11 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as TookTooLong
+from functools import partial
 from threading import Thread
+from typing import TypeVar
 
 from cli.doctor.finding import Finding, fail, guarded, skipped, warn
 from cli.doctor.installation import (
@@ -22,16 +23,17 @@ from cli.doctor.pods import ProbePods
 from cli.doctor.probes import probe_findings
 from components.shared.run import folder_of
 
-PROBE_SECONDS = 45.0  # for all probes; what is deleted afterwards has its own few seconds
-SECONDS = 55.0  # for everything
+PROBE_SECONDS = 42.0  # for all probes; what is deleted afterwards has its own few seconds
+SECONDS = 50.0  # for everything
 SEE = {
     "kfp": "kubectl get pods -n kubeflow",
     "model": "curl -sI https://huggingface.co",
 }
 Check = Callable[[], Iterable[Finding]]
+T = TypeVar("T")
 
 
-def examine(place: Installation, *, probing: bool) -> Iterator[list[Finding]]:
+def examine(place: Installation, *, probing: bool) -> Generator[list[Finding], None, None]:
     """The findings of each check, in a fixed order, each as soon as it and those before it are done.
 
     Leaving the iteration early, also by an interrupt, deletes every probe pod first.
@@ -49,25 +51,25 @@ def examine(place: Installation, *, probing: bool) -> Iterator[list[Finding]]:
         "probes": lambda: _probes(place, pods, probing),
     }
     with pods.present():
-        running = {name: _started(name, check) for name, check in checks.items()}
+        running = {name: started(partial(guarded, name, check, _see(name))) for name, check in checks.items()}
         for name, future in running.items():
             try:
                 yield future.result(timeout=max(0.1, start + SECONDS - time.monotonic()))
-            except TookTooLong:
+            except TimeoutError:
                 yield [fail(name, f"no answer within {SECONDS:.0f} s", _see(name))]
 
 
-def _started(name: str, check: Check) -> "Future[list[Finding]]":
-    """The findings to come. The thread keeps nobody waiting: a service that hangs must not keep the doctor."""
-    future: Future[list[Finding]] = Future()
+def started(work: Callable[[], T]) -> "Future[T]":
+    """The result to come. The thread keeps nobody waiting: a service that hangs must not keep the doctor."""
+    future: Future[T] = Future()
 
-    def work() -> None:
+    def run() -> None:
         try:
-            future.set_result(guarded(name, check, _see(name)))
+            future.set_result(work())
         except BaseException as error:
             future.set_exception(error)
 
-    Thread(target=work, name=name, daemon=True).start()
+    Thread(target=run, daemon=True).start()
     return future
 
 

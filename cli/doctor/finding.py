@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from cli.cluster import Forbidden
 from components.shared.errors import InfraError, UserError
 
 State = Literal["ok", "warn", "FAIL", "skipped"]
@@ -47,11 +48,15 @@ def skipped(check: str, why: str, mend: str = "") -> Finding:
 
 
 def guarded(check: str, examine: Callable[[], Iterable[Finding]], mend: str) -> list[Finding]:
-    """The findings of a check; what keeps it from being made is itself a failure, said in one sentence."""
+    """The findings of a check; what kept it from being made is one too: a failure, or skipped for want of rights."""
+    findings: list[Finding] = []
     try:
-        return list(examine())
+        findings.extend(examine())  # which keeps those that came before an error
+    except Forbidden as error:
+        findings.append(skipped(check, str(error).rstrip(".")))
     except (InfraError, UserError) as error:
-        return [fail(check, str(error).rstrip("."), mend)]
+        findings.append(fail(check, str(error).rstrip("."), mend))
+    return findings
 
 
 def has_failed(findings: Sequence[Finding]) -> bool:

@@ -77,15 +77,18 @@ def ask(url: str, body: dict[str, Any] | None = None, token: str = "") -> dict[s
         return {"status": status, "body": data.decode(errors="replace")[:300]}
 
 
-def sandbox(urls: list[str], seconds: float) -> list[dict[str, Any]]:
-    """Each replica's state, and its verdict on a program that is right; waits for a policy that lets in late."""
-    found = []
+def sandbox(urls: list[str], known: list[list[Any]], seconds: float) -> list[dict[str, Any]]:
+    """Each replica's state, and its verdict on a program that is right; waits for a policy that lets in late.
+
+    known: [host, port] of replicas, asked where a name is unknown, as it is while none of them is ready.
+    """
+    found: list[dict[str, Any]] = []
     for url in urls:
         try:
             behind = addresses(url)
         except OSError as error:
             found.append({"url": url, "reached": f"its name is unknown: {error}"})
-            continue
+            behind = [(host, port) for host, port in known]
         scheme = urlsplit(url).scheme
         for host, port in behind:
             place = f"{scheme}://{host}:{port}" if scheme == "http" else url
@@ -100,12 +103,22 @@ def sandbox(urls: list[str], seconds: float) -> list[dict[str, Any]]:
     return found
 
 
-def store(key: str) -> dict[str, str]:
-    """Write, read and delete one object; error is empty when all three worked. The object never stays."""
+def store(key: str, seconds: float) -> dict[str, str]:
+    """Write, read and delete one object; error is empty when all three worked. The object never stays.
+
+    seconds: how long the endpoint may stay closed; the store's client would try for minutes.
+    """
     from components.shared.errors import InfraError, UserError
     from components.shared.store import open_store
 
-    root = os.environ.get("GRPO_STORE", "")
+    root, endpoint = os.environ.get("GRPO_STORE", ""), os.environ.get("S3_ENDPOINT", "")
+    if root.startswith("s3://") and endpoint:
+        secure = os.environ.get("S3_SECURE", "true").lower() not in ("false", "0", "no")
+        parts = urlsplit(f"//{endpoint.split('://', 1)[-1]}")
+        target = [parts.hostname, parts.port or (443 if secure else 80)]
+        reached = reach({"": target}, wanted=True, seconds=seconds)[""]
+        if reached != "open":
+            return {"root": root, "endpoint": endpoint, "error": f"it cannot be reached: {reached}"}
     try:
         place = open_store()
         try:
@@ -117,7 +130,7 @@ def store(key: str) -> dict[str, str]:
         error = str(failure)
     except Exception as failure:  # the client's own checks (a bucket's name, an endpoint's form) have many types
         error = f"{type(failure).__name__}: {failure}"
-    return {"root": root, "endpoint": os.environ.get("S3_ENDPOINT", ""), "error": error}
+    return {"root": root, "endpoint": endpoint, "error": error}
 
 
 def model(address: str) -> dict[str, str]:

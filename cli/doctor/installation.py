@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from cli.cluster import PIPELINE_LABEL, Cluster, Forbidden, Object, Refused
 from cli.doctor.capacity import name_of, place_findings
-from cli.doctor.diagnosis import pod_trouble
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.needs import needs_of, step_pod
+from cli.doctor.troubles import pod_trouble
 from cli.endpoint import Endpoint
+from components.shared.store import S3_SETTINGS
 
 OLDEST_KFP = (2, 15)  # optional Secrets; older backends refuse the compiled pipeline
-STORE_KEYS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")
 SANDBOX_SECRET, SANDBOX_KEY = "grpo-code-sandbox", "TOKEN"
 # What KFP's driver and launcher and Argo's executor do with the account of a run: (verb, API group, resource).
 RIGHTS = (
@@ -27,6 +27,7 @@ RIGHTS = (
     ("get", "", "configmaps"),
     ("get", "", "secrets"),
 )
+OWN_ACCOUNT = "grpo-code-runner"  # made by manifests/base/pipeline
 SINGLE_USER_ACCOUNT, PROFILE_ACCOUNT = "pipeline-runner", "default-editor"
 
 
@@ -36,7 +37,9 @@ class Installation:
 
     cluster: Cluster
     parameters: Mapping[str, Any]
+    images: Mapping[str, str]  # by step
     service_account: str
+    pull_secrets: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
     no_endpoint: str = ""
 
@@ -108,7 +111,8 @@ def account_findings(place: Installation) -> Iterator[Finding]:
         if not answer["status"].get("allowed"):
             refused.append(f"{verb} {resource}{'.' + group if group else ''}")
     if refused:
-        mend = f"bind it to KFP's role, then: kubectl auth can-i {refused[0]} -n {space} --as={user}"
+        own = f"make deploy NAMESPACE={space} and --service-account {OWN_ACCOUNT}, or give {account} KFP's role"
+        mend = f"{own}; then: kubectl auth can-i {refused[0]} -n {space} --as={user}"
         yield fail(check, f"{account} may not {', '.join(refused)} in {space}", mend)
     else:
         yield ok(check, f"{account} may do what KFP does in its name")
@@ -139,10 +143,10 @@ def secret_findings(place: Installation) -> Iterator[Finding]:
 
 
 def _store_secret(secret: Object | None, name: str, space: str) -> Finding:
-    missing = [key for key in STORE_KEYS if not _value(secret, key)]
+    missing = [key for key in S3_SETTINGS if not _value(secret, key)]
     if not missing:
-        return ok("secret store", f"{name} has {', '.join(STORE_KEYS)}")
-    literals = " ".join(f"--from-literal={key}=…" for key in STORE_KEYS)
+        return ok("secret store", f"{name} has {', '.join(S3_SETTINGS)}")
+    literals = " ".join(f"--from-literal={key}=…" for key in S3_SETTINGS)
     create = f"kubectl create secret generic {name} -n {space} {literals}"
     if secret is None:
         return fail("secret store", f"there is no Secret {name} in {space}", create)
@@ -183,7 +187,7 @@ def capacity_findings(place: Installation) -> Iterator[Finding]:
     for need in needs_of(place.parameters):
         check = f"{need.step} admission"
         try:
-            body = step_pod(need, place.namespace, place.service_account)
+            body = step_pod(need, place.images[need.step.split("+")[0]], place.namespace, place.service_account)
             taken = place.cluster.create("pods", body, dry_run=True)
         except Forbidden as error:
             yield skipped(check, str(error), f"kubectl auth can-i create pods -n {place.namespace}")

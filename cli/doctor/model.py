@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from cli.cluster import Forbidden
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.installation import Installation
-
-SECONDS = 15
+from components.shared.errors import UserError
+from components.shared.model_hub import SECONDS, HubUnreachable, hub_sentences
 
 
 def model_findings(place: Installation, *, probing: bool) -> Iterator[Finding]:
@@ -17,30 +17,24 @@ def model_findings(place: Installation, *, probing: bool) -> Iterator[Finding]:
         if not probing:
             yield skipped("model", f"{name} can only be looked for from inside the cluster")
         return
-    from huggingface_hub import HfApi, constants, errors
+    from huggingface_hub import HfApi
 
-    api, token = HfApi(), _token(place)
+    api, token, secret = HfApi(), _token(place), place.parameters["hf_secret"]
+    give = f"kubectl create secret generic {secret} -n {place.namespace} --from-literal=HF_TOKEN=…"
+    whose = f"the token in Secret {secret}" if token else "no token"
     try:
-        info = api.model_info(name, revision=revision, token=token or False, timeout=SECONDS)
-        if info.gated:
-            api.auth_check(name, token=token or False)
-    except errors.GatedRepoError:
-        yield fail("model", f"{name} is gated, and {_whose(place, token)} may not read it", _accept(place, name))
-    except errors.RevisionNotFoundError:
-        yield fail(
-            "model", f"{name} has no revision {revision!r}", "--model-revision with a branch, tag or commit of it"
-        )
-    except (errors.RepositoryNotFoundError, errors.HFValidationError):
-        seen = f"{name} is unknown to the hub, or private and {_whose(place, token)} may not see it"
-        yield fail("model", seen, f"another --model-name, or: {_give_token(place)}")
-    except Exception as error:  # the transport's errors have no public home in huggingface_hub
-        seen = (
-            f"{constants.ENDPOINT} cannot be reached from this machine ({type(error).__name__}), so {name} is unknown"
-        )
+        with hub_sentences("model", name, revision):
+            info = api.model_info(name, revision=revision, token=token or False, timeout=SECONDS)
+            if info.gated:
+                api.auth_check(name, token=token or False)
+    except HubUnreachable:
+        seen = f"{api.endpoint} cannot be reached from this machine, so nothing is known of {name}"
         yield warn("model", seen, "the cluster may still reach it; without a hub: --model-name s3://bucket/model")
+    except UserError as error:
+        yield fail("model", f"asked with {whose}: {str(error).rstrip('.')}", f"another --model-name, or: {give}")
     else:
-        gate = f", gated, and {_whose(place, token)} may read it" if info.gated else ", open to all"
-        yield ok("model", f"{name} at {str(info.sha)[:12]} is on the hub{gate}")
+        gate = f"gated, and {whose} opens it" if info.gated else "open to all"
+        yield ok("model", f"{name} at {str(info.sha)[:12]} is on the hub, {gate}")
 
 
 def _token(place: Installation) -> str:
@@ -50,17 +44,3 @@ def _token(place: Installation) -> str:
     except Forbidden:
         return ""
     return base64.b64decode(secret.get("data", {}).get("HF_TOKEN") or "").decode(errors="replace").strip()
-
-
-def _whose(place: Installation, token: str) -> str:
-    secret = place.parameters["hf_secret"]
-    return f"the token in Secret {secret}" if token else f"nobody without a token (Secret {secret} has none)"
-
-
-def _give_token(place: Installation) -> str:
-    secret, space = place.parameters["hf_secret"], place.namespace
-    return f"kubectl create secret generic {secret} -n {space} --from-literal=HF_TOKEN=…"
-
-
-def _accept(place: Installation, name: str) -> str:
-    return f"accept its terms at https://huggingface.co/{name}, then: {_give_token(place)}"

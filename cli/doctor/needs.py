@@ -6,11 +6,11 @@ from typing import Any
 
 from kubernetes.utils.quantity import parse_quantity
 
-from cli.cluster import CLIENT_LABEL, Object
+from cli.cluster import Object
 from cli.doctor.capacity import Need
-from components.images import STEPS, image
-
-ON_GPU = ("filter", "train", "evaluate")
+from components.images import STEPS
+from components.pods import SANDBOX_CLIENT
+from components.pods import STEPS as PODS
 
 
 def steps_of(parameters: Mapping[str, Any]) -> list[str]:
@@ -22,7 +22,7 @@ def needs_of(parameters: Mapping[str, Any]) -> list[Need]:
     """One need a step; steps that ask for the same are one, named together."""
     together: dict[tuple[str, str, bool], list[str]] = {}
     for step in steps_of(parameters):
-        asked = (parameters[f"{step}_cpu"], parameters[f"{step}_memory"], step in ON_GPU)
+        asked = (parameters[f"{step}_cpu"], parameters[f"{step}_memory"], PODS[step].gpu)
         together.setdefault(asked, []).append(step)
     return [_need("+".join(steps), parameters, *asked) for asked, steps in together.items()]
 
@@ -40,13 +40,14 @@ def _need(steps: str, parameters: Mapping[str, Any], cpu: str, memory: str, on_g
     )
 
 
-def step_pod(need: Need, namespace: str, service_account: str) -> Object:
-    """A pod that asks for what the step's would, for a dry run; it is never started."""
+def step_pod(need: Need, image: str, namespace: str, service_account: str) -> Object:
+    """A pod that asks for what the step's would (see components/pods.py), for a dry run; it is never started."""
     amounts = {name: f"{amount.normalize():f}" for name, amount in need.requests.items()}
+    limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"generateName": "grpo-code-doctor-", "namespace": namespace, "labels": {CLIENT_LABEL: "true"}},
+        "metadata": {"generateName": "grpo-code-doctor-", "namespace": namespace, "labels": {SANDBOX_CLIENT: "true"}},
         "spec": {
             "restartPolicy": "Never",
             "serviceAccountName": service_account,
@@ -56,8 +57,8 @@ def step_pod(need: Need, namespace: str, service_account: str) -> Object:
             "containers": [
                 {
                     "name": "main",
-                    "image": image(need.step.split("+")[0]),
-                    "resources": {"requests": amounts, "limits": amounts},
+                    "image": image,
+                    "resources": {"requests": amounts, "limits": limits},
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 }
             ],

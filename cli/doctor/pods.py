@@ -23,6 +23,9 @@ USER_ID = 65532
 REFUSING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
+Order = tuple[str, dict[str, Any]]  # a check of inside.py, and its arguments
+
+
 @dataclass(frozen=True)
 class Probe:
     """One probe pod. orders: what inside.py is to do, in order; memory: its limit, as Kubernetes writes it."""
@@ -30,12 +33,14 @@ class Probe:
     name: str
     namespace: str
     image: str
-    orders: list[tuple[str, dict[str, Any]]]
+    orders: list[Order]
     labels: dict[str, str] = field(default_factory=dict)
     env: list[Object] = field(default_factory=list)
     service_account: str = ""
+    pull_secrets: tuple[str, ...] = ()
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: list[Object] = field(default_factory=list)
+    runtime_class: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,8 @@ def secret_env(variable: str, secret: str, key: str) -> Object:
     return {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}}}
 
 
-def pod_of(probe: Probe, program: str) -> Object:
-    """The pod, admissible in a namespace that enforces PodSecurity *restricted* and the sandbox's admission policy."""
-    container = {
+def _container(probe: Probe, program: str) -> Object:
+    return {
         "name": "main",
         "image": probe.image,
         "command": ["python", "-c", program, json.dumps(probe.orders)],
@@ -70,6 +74,10 @@ def pod_of(probe: Probe, program: str) -> Object:
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
+
+
+def pod_of(probe: Probe, program: str) -> Object:
+    """The pod, admissible in a namespace that enforces PodSecurity *restricted* and the sandbox's admission policy."""
     spec: Object = {
         "restartPolicy": "Never",
         "activeDeadlineSeconds": OLDEST_SECONDS // 2,
@@ -82,11 +90,15 @@ def pod_of(probe: Probe, program: str) -> Object:
             "runAsGroup": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [container],
+        "containers": [_container(probe, program)],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}],
         "nodeSelector": probe.node_selector,
         "tolerations": probe.tolerations,
     }
+    if probe.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in probe.pull_secrets]
+    if probe.runtime_class:
+        spec["runtimeClassName"] = probe.runtime_class
     if probe.service_account:
         spec["serviceAccountName"] = probe.service_account
     labels = {DOCTOR_LABEL: "true", "sidecar.istio.io/inject": "false", **probe.labels}
@@ -165,7 +177,10 @@ class ProbePods:
                 return Outcome({}, f"{reason}: {message}", pod)
             time.sleep(POLL_SECONDS)
         reason, message = waiting_for(pod)
-        return Outcome({}, f"not done in time; last seen {reason or 'running'} {message}".strip(), pod)
+        found: dict[str, Any] = {}
+        with contextlib.suppress(InfraError):  # what it had found by then counts; one that never started has no log
+            found, _ = parse(self.cluster.log(name, namespace=namespace) or "")
+        return Outcome(found, f"not done in time; last seen {reason or 'running'} {message}".strip(), pod)
 
     def _ended(self, namespace: str, name: str, pod: Object) -> Outcome:
         text = self.cluster.log(name, namespace=namespace) or ""

@@ -4,87 +4,24 @@ The rules are tried in order; the first that applies names the trouble. `ended` 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from cli.cluster import Object
+from cli.doctor.capacity import barring, name_of, shown_taint, tolerating
+from cli.doctor.seen import MAIN, Seen, Trouble, option, step_of
+from components.pods import STEPS
 
-MAIN = "main"  # the container that holds a step
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 SIGKILL, SIGTERM = 137, 143
-LABEL_OF_EXECUTOR = re.compile(r'"executorLabel"\s*:\s*"exec-([\w-]+)"')
-IMAGE_NAME = re.compile(r"grpo-code-([a-z]+)[:@]")
-STEPS_SENTENCE = re.compile(r"^([a-z][a-z_-]*): (.+)$")
+STEPS_SENTENCE = re.compile(r"([a-z][a-z_-]*): (.+\.)")
+DEFECT = re.compile(r"[\w.]+(Error|Exception)\b.*")
+LAST_LINES = 25
+# KFP's launcher, in front of the step: it ends with 1 whatever the step's own exit code was, and says that in its log.
+LAUNCHER = re.compile(r"failed to execute component: (?:signal: (killed)|exit status (\d+))")
 # What the client of the sandbox says, while it waits and when it gives up (components/shared/{sandbox,grading}.py).
 SANDBOX_WAITS = re.compile(r"^sandbox: no verdicts from (\S+) \((.+)\); trying again")
 SANDBOX_GIVES_UP = re.compile(r"The sandbox at \S+ is not ready|the sandbox gave no verdict")
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """What befell a pod. step: whose; mend: what to do; ended: the pod is over; rank: lower is nearer to the cause."""
-
-    step: str
-    what: str
-    mend: str
-    ended: bool
-    rank: int = 0
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """A pod with what is known about it."""
-
-    pod: Object
-    events: Sequence[Object]
-    log: str
-    nodes: Sequence[Object]
-    failure: Mapping[str, object] | None
-
-    @property
-    def name(self) -> str:
-        return str(self.pod["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str:
-        return str(self.pod["metadata"].get("namespace", "default"))
-
-    @property
-    def status(self) -> Object:
-        return dict(self.pod.get("status") or {})
-
-    def containers(self) -> Iterator[tuple[str, Object]]:
-        """(name, state) of every container, the initial ones first."""
-        for group in ("initContainerStatuses", "containerStatuses"):
-            for each in self.status.get(group) or []:
-                yield each["name"], each.get("state") or {}
-
-    def condition(self, kind: str) -> Object:
-        found = (each for each in self.status.get("conditions") or [] if each["type"] == kind)
-        return dict(next(found, {}))
-
-    def event(self, *reasons: str) -> str:
-        """The newest message of this very pod's events with one of the reasons, empty when there is none."""
-        identity = self.pod["metadata"].get("uid")
-        mine = [
-            event
-            for event in self.events
-            if event.get("reason") in reasons and event.get("involvedObject", {}).get("uid") == identity
-        ]
-        mine.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-        return str(mine[-1].get("message", "")) if mine else ""
-
-
-def step_of(pod: Object) -> str:
-    """The step that a pod belongs to, by KFP's label of its executor, its image, or its own name."""
-    for container in pod["spec"].get("containers") or []:
-        if container["name"] == MAIN:
-            words = " ".join([*(container.get("command") or []), *(container.get("args") or [])])
-            found = LABEL_OF_EXECUTOR.search(words) or IMAGE_NAME.search(container.get("image", ""))
-            if found:
-                return found[1]
-    return str(pod["metadata"]["name"])
 
 
 def pod_trouble(
@@ -95,7 +32,7 @@ def pod_trouble(
     failure: Mapping[str, object] | None = None,
 ) -> Trouble | None:
     """What is wrong with a pod, None when nothing is. log: its main container's last lines; failure: the step's own."""
-    seen = _Seen(pod, events, log, nodes, failure)
+    seen = Seen(pod, events, log, nodes, failure)
     if seen.status.get("phase") == "Succeeded":
         return None
     for rank, rule in enumerate(RULES):
@@ -109,7 +46,7 @@ def pod_trouble(
 Told = tuple[str, str, bool] | None  # what, mend, whether the pod has ended
 
 
-def _node_lost(seen: _Seen) -> Told:
+def _node_lost(seen: Seen) -> Told:
     node = str(seen.pod["spec"].get("nodeName") or "")
     disruption = seen.condition("DisruptionTarget")
     lost = seen.status.get("reason") == "NodeLost" or (
@@ -133,11 +70,11 @@ def _node_lost(seen: _Seen) -> Told:
     return None
 
 
-def _evicted(seen: _Seen) -> Told:
+def _evicted(seen: Seen) -> Told:
     message = str(seen.status.get("message") or "")
     if seen.status.get("reason") == "Evicted":
-        wants = "--{step}-memory" if "memory" in message else "space for it"
-        return f"evicted: {message}", f"give the node or the step more ({wants.format(step=step_of(seen.pod))})", True
+        more = f"{option(seen, 'memory')} with what it uses" if "memory" in message else "a node with more disk"
+        return f"evicted: {message}", more, True
     disruption = seen.condition("DisruptionTarget")
     if disruption.get("status") != "True":
         return None
@@ -152,19 +89,19 @@ def _evicted(seen: _Seen) -> Told:
     return what, mend, True
 
 
-def _deadline(seen: _Seen) -> Told:
+def _deadline(seen: Seen) -> Told:
     if seen.status.get("reason") != "DeadlineExceeded":
         return None
     limit = seen.pod["spec"].get("activeDeadlineSeconds")
     return f"stopped after its time limit of {limit} s", "allow the step more time (--timeout)", True
 
 
-def _out_of_memory(seen: _Seen) -> Told:
+def _out_of_memory(seen: Seen) -> Told:
     for name, state in seen.containers():
         ended = state.get("terminated") or {}
         if ended.get("reason") == "OOMKilled":
             limit = _memory_limit(seen.pod, name)
-            mend = f"--{step_of(seen.pod)}-memory with more, or a smaller --micro-batch-size"
+            mend = f"{option(seen, 'memory')} with more, or a smaller --micro-batch-size"
             return f"killed for using more than its memory limit of {limit} (OOMKilled)", mend, True
     return None
 
@@ -176,7 +113,7 @@ def _memory_limit(pod: Object, container: str) -> str:
     return "the node"
 
 
-def _image(seen: _Seen) -> Told:
+def _image(seen: Seen) -> Told:
     for name, state in seen.containers():
         waiting = state.get("waiting") or {}
         if waiting.get("reason") in IMAGE_REASONS:
@@ -189,12 +126,12 @@ def _image(seen: _Seen) -> Told:
                 ),
                 "?",
             )
-            why = seen.event("Failed") or waiting.get("message", "")
+            why = seen.event("Failed", containing="pull image") or waiting.get("message", "")
             return f"the image {image} cannot be pulled: {_short(why)}", "make images push REGISTRY=… TAG=…", False
     return None
 
 
-def _config(seen: _Seen) -> Told:
+def _config(seen: Seen) -> Told:
     for _, state in seen.containers():
         waiting = state.get("waiting") or {}
         message = str(waiting.get("message") or "")
@@ -212,15 +149,15 @@ def _config(seen: _Seen) -> Told:
     return None
 
 
-def _unschedulable(seen: _Seen) -> Told:
+def _unschedulable(seen: Seen) -> Told:
     scheduled = seen.condition("PodScheduled")
     if seen.status.get("phase") != "Pending" or scheduled.get("status") != "False":
         return None
     message = str(scheduled.get("message") or "")
-    step, see = step_of(seen.pod), "kubectl describe nodes"
+    see = "kubectl describe nodes"
     if scheduled.get("reason") == "SchedulingGated":
         return "held in a queue that has not admitted it", f"kubectl get workloads -n {seen.namespace}", False
-    short = re.findall(r"Insufficient ([\w./-]+)", message)
+    short = re.findall(r"Insufficient ([\w./-]*\w)", message)
     gpu = next((name for name in short if "/" in name), "")
     if gpu:
         asked = _asked(seen.pod, gpu)
@@ -230,17 +167,26 @@ def _unschedulable(seen: _Seen) -> Told:
         asked = " and ".join(f"{_asked(seen.pod, name)} {name}" for name in short)
         return (
             f"waits for {asked}, which no node has free",
-            f"free some ({see}), or a smaller --{step}-{short[0]}",
+            f"free some ({see}), or a smaller {option(seen, short[0])}",
             False,
         )
-    taint = re.search(r"untolerated taints?(?:\(s\))? ?\{?([^}.,]*)", message)
-    if "selector" in message or "affinity" in message:
-        wanted = ",".join(f"{key}={value}" for key, value in (seen.pod["spec"].get("nodeSelector") or {}).items())
-        return f"no node has the labels {wanted}", "kubectl get nodes --show-labels, and another --node-selector", False
-    if taint:
-        example = f'--tolerations \'[{{"key": "{taint[1].split(":")[0].strip()}", "operator": "Exists"}}]\''
-        return f"every node has a taint that it does not tolerate: {taint[1].strip()}", example, False
-    return f"no node takes it: {_short(message)}", see, False
+    return _no_fitting_node(seen, message)
+
+
+def _no_fitting_node(seen: Seen, message: str) -> Told:
+    """Labels or taints. Kubernetes 1.34 no longer names taints, so that the nodes themselves are looked at."""
+    spec = seen.pod["spec"]
+    wanted = spec.get("nodeSelector") or {}
+    fitting = [node for node in seen.nodes if wanted.items() <= (node["metadata"].get("labels") or {}).items()]
+    by_label = "selector" in message or "affinity" in message
+    if by_label and wanted and not (fitting or ("taint" in message and not seen.nodes)):
+        shown = ",".join(f"{key}={value}" for key, value in wanted.items())
+        return f"no node has the labels {shown}", "kubectl get nodes --show-labels, and another --node-selector", False
+    taints = [taint for node in fitting for taint in barring(node, spec.get("tolerations") or [])]
+    if not taints:
+        return f"no node takes it: {_short(message)}", "kubectl describe nodes", False
+    name, shown = name_of(fitting[0]), ", ".join(sorted({shown_taint(taint) for taint in taints}))
+    return f"node {name} has {shown}, which it does not tolerate", tolerating(taints), False
 
 
 def _asked(pod: Object, resource: str) -> str:
@@ -252,7 +198,7 @@ def _asked(pod: Object, resource: str) -> str:
     return "more"
 
 
-def _mount(seen: _Seen) -> Told:
+def _mount(seen: Seen) -> Told:
     if seen.status.get("phase") != "Pending":
         return None
     why = seen.event("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
@@ -261,7 +207,7 @@ def _mount(seen: _Seen) -> Told:
     return f"cannot start: {_short(why)}", f"kubectl describe pod {seen.name} -n {seen.namespace}", False
 
 
-def _failed(seen: _Seen) -> Told:
+def _failed(seen: Seen) -> Told:
     """The step's own sentence, from the failure that it left in the store or from the end of its log."""
     code = next((state["terminated"]["exitCode"] for name, state in seen.containers() if _bad(name, state)), None)
     if code is None:
@@ -272,6 +218,11 @@ def _failed(seen: _Seen) -> Told:
     if sentence:
         return sentence, "", True
     see = f"kubectl logs {seen.name} -n {seen.namespace} -c {MAIN}"
+    launched = LAUNCHER.search(seen.log)
+    if launched and launched[1]:
+        return "killed (SIGKILL), most likely for want of memory", f"{option(seen, 'memory')} with more", True
+    if launched:
+        code = int(launched[2])
     words = {SIGKILL: "killed from outside (SIGKILL)", SIGTERM: "stopped from outside (SIGTERM), as when it is deleted"}
     return words.get(code, f"ended with exit code {code} and no word of its own"), see, True
 
@@ -280,24 +231,21 @@ def _bad(name: str, state: Object) -> bool:
     return name == MAIN and (state.get("terminated") or {}).get("exitCode", 0) != 0
 
 
-def _own_sentence(seen: _Seen) -> str:
-    if seen.failure and str(seen.failure.get("step", "")) in (step_of(seen.pod), step_of(seen.pod).replace("-", "_")):
+def _own_sentence(seen: Seen) -> str:
+    """What the step said last; a line of progress, which has no full stop, is no reason to end."""
+    steps = {step_of(seen.pod), *STEPS}
+    if seen.failure and seen.failure.get("step") in steps:
         return str(seen.failure.get("message", ""))
-    lines = [line.strip() for line in seen.log.splitlines() if line.strip()]
-    for line in reversed(lines[-20:]):
-        if re.match(r"[\w.]+(Error|Exception)\b.*", line):  # a defect's traceback ends so
+    for line in reversed([line.strip() for line in seen.log.splitlines() if line.strip()][-LAST_LINES:]):
+        if DEFECT.match(line):  # a traceback ends so
             return line
-        told = STEPS_SENTENCE.match(line)
-        if told and told[1] in (
-            step_of(seen.pod),
-            step_of(seen.pod).replace("-", "_"),
-            step_of(seen.pod).split("-")[0],
-        ):
+        told = STEPS_SENTENCE.fullmatch(line)
+        if told and told[1] in steps:
             return told[2]
     return ""
 
 
-def _waits_for_sandbox(seen: _Seen) -> Told:
+def _waits_for_sandbox(seen: Seen) -> Told:
     lines = [line.strip() for line in seen.log.splitlines() if line.strip()]
     found = SANDBOX_WAITS.match(lines[-1]) if lines else None
     if not found or seen.status.get("phase") != "Running":
@@ -305,7 +253,7 @@ def _waits_for_sandbox(seen: _Seen) -> Told:
     return f"waits for the sandbox at {found[1]}: {found[2]}", "kubectl get pods,events -n grpo-code-sandbox", False
 
 
-RULES: tuple[Callable[[_Seen], Told], ...] = (
+RULES: tuple[Callable[[Seen], Told], ...] = (
     _out_of_memory,
     _node_lost,
     _evicted,

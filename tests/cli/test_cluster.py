@@ -1,70 +1,11 @@
 """The connection to Kubernetes: what it says when there is none. What it does with one: tests/cluster."""
 
-import json
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from cli.cluster import Cluster, Forbidden, Refused, pipeline_namespace
 from components.shared.errors import InfraError, UserError
-
-
-def kubeconfig(server: str) -> str:
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": server}}],
-            "users": [{"name": "u", "user": {"token": "secret-token"}}],
-            "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in ("here", "there")],
-            "current-context": "here",
-        }
-    )
-
-
-@pytest.fixture
-def configured(tmp_path, monkeypatch):
-    """Writes a kubeconfig for a server's address, and makes it the one in use."""
-
-    def write(server: str) -> None:
-        file = tmp_path / "kubeconfig"
-        file.write_text(kubeconfig(server))
-        monkeypatch.setenv("KUBECONFIG", str(file))
-
-    return write
-
-
-@pytest.fixture
-def answering(configured):
-    """A server that gives every request the answer (status, JSON) that it was told last; what it was sent is kept."""
-    sent, answer = [], {}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do(self) -> None:
-            sent.append((self.command, self.path, dict(self.headers)))
-            body = json.dumps(answer["body"]).encode()
-            self.send_response(answer["status"])
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_DELETE = do
-
-        def log_message(self, *args: object) -> None:
-            return None
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        configured(f"http://127.0.0.1:{server.server_port}")
-
-        def tell(status: int, body: dict) -> list:
-            answer.update(status=status, body=body)
-            return sent
-
-        yield tell
-        server.shutdown()
 
 
 def status(code: int, reason: str, message: str) -> dict:
