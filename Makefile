@@ -3,11 +3,11 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint lock images push deploy undeploy sandbox bench-demo bench-sandbox
+.PHONY: compile help setup run test lint lock images push deploy undeploy sandbox bench-demo bench-sandbox
 export REGISTRY TAG BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
 
 # Settled once, so that what is pushed is what was built.
-ifneq (,$(filter images push deploy,$(MAKECMDGOALS)))
+ifneq (,$(filter compile images push deploy,$(MAKECMDGOALS)))
 TAG := $(or $(TAG),$(shell $(PYTHON) -m cli.images tag))
 endif
 
@@ -25,6 +25,9 @@ test: setup ## Run the hermetic tests
 
 lint: setup ## Check style and types
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
+
+compile: setup ## Write the pipeline for Kubeflow Pipelines, build/pipeline.yaml
+	@$(PY) pipeline.py compile -o build/pipeline.yaml $(ARGS)
 
 lock: setup ## Resolve the requirements again and write the pins
 	@$(PYTHON) cli/bootstrap.py --lock

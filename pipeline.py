@@ -1,9 +1,11 @@
 """The map: every parameter with its default and help, and the order of the steps.
 
-    check -> prepare -> filter (only with use_filter) -> train -> evaluate
+    check -> prepare -> filter (only with use_filter) -> train -> evaluate -> finish (whatever happened)
+          -> fetch_model (on a cluster)
 
 The same definition is compiled for Kubeflow Pipelines and run on one machine by kfp's local runner. Steps are wired by
-name: a step gets the parameters that its face in components/<step>/component.py asks for.
+name: a step gets the parameters that its face in components/<step>/component.py asks for. What its pod gets on a
+cluster stands in components/pods.py.
 `python pipeline.py <verb>` hands over to cli/.
 """
 
@@ -14,7 +16,10 @@ from kfp import dsl
 
 from components.check import check
 from components.evaluate.component import evaluate
+from components.fetch_model import fetch_model
 from components.filter.component import filter_learnable
+from components.finish import finish
+from components.pods import PLACEMENT, Pods, place
 from components.prepare.component import prepare
 from components.train.component import train
 
@@ -24,27 +29,34 @@ def asked_for(step: Any, given: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in step.component_spec.inputs or {} if name in given}
 
 
-def make_train_and_evaluate(*, cache_training: bool) -> Any:
+def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
     """The part that follows on problems, with or without filter, as a pipeline of its own with both steps' inputs."""
     inputs = {**inspect.signature(evaluate.python_func).parameters, **inspect.signature(train.python_func).parameters}
     produced_here = ("model", "run_id", *(train.component_spec.outputs or {}), *(evaluate.component_spec.outputs or {}))
     inputs = {name: parameter for name, parameter in inputs.items() if name not in produced_here}
+    if pods is not None:
+        only = inspect.Parameter.KEYWORD_ONLY
+        inputs |= {name: inspect.Parameter(name, only, annotation=kind) for name, kind in PLACEMENT.items()}
 
     def train_and_evaluate(*values: Any) -> None:
         """Train on the problems, then compare base and tuned model on the held-out ones."""
         given = {**dict(zip(inputs, values, strict=True)), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
-        trained = train(**asked_for(train, given)).set_caching_options(cache_training)
+        trained = place(train(**asked_for(train, given)), "train", given, pods).set_caching_options(cache_training)
         given["model"] = trained.outputs["model"]
-        evaluate(**asked_for(evaluate, given)).set_caching_options(cache_training)
+        evaluated = place(evaluate(**asked_for(evaluate, given)), "evaluate", given, pods)
+        evaluated.set_caching_options(cache_training)
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in inputs.values()]
     train_and_evaluate.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
     return dsl.pipeline(name="train-and-evaluate")(train_and_evaluate)
 
 
-def make_pipeline(*, cache_training: bool) -> Any:
-    """The whole pipeline; cache_training lets an unchanged train and evaluate be reused, as `--reuse` asks."""
-    train_and_evaluate = make_train_and_evaluate(cache_training=cache_training)
+def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
+    """The whole pipeline; cache_training lets an unchanged train and evaluate be reused, as `--reuse` asks.
+
+    pods: what the steps' pods are like on a cluster; None for one machine, where the hub's own cache serves the model.
+    """
+    train_and_evaluate = make_train_and_evaluate(cache_training=cache_training, pods=pods)
 
     @dsl.pipeline(name="grpo-code", description="Teach a code model to write correct Python with GRPO")
     def grpo_code(
@@ -84,12 +96,27 @@ def make_pipeline(*, cache_training: bool) -> Any:
         test_timeout_s: float = 5.0,
         infra_limit: float = 0.02,
         resume_run: str = "",
+        gpu_resource: str = "nvidia.com/gpu",
+        gpus: str = "1",
+        prepare_cpu: str = "1",
+        prepare_memory: str = "4Gi",
+        filter_cpu: str = "4",
+        filter_memory: str = "32Gi",
+        train_cpu: str = "4",
+        train_memory: str = "32Gi",
+        evaluate_cpu: str = "4",
+        evaluate_memory: str = "32Gi",
+        node_selector: dict = {},  # noqa: B006 - kfp takes the default from here and changes nothing
+        tolerations: list = [],  # noqa: B006
+        hf_secret: str = "hf-token",
+        store_secret: str = "grpo-code-store",
+        sandbox_secret: str = "grpo-code-sandbox",
         code_version: str = "",
     ) -> None:
         """Prepare problems, filter them if asked, train with GRPO, compare base and tuned model.
 
         Args:
-            model_name: Base model: a hub id, or a directory on the machine that runs the step.
+            model_name: Base model: a hub id, s3://bucket/folder, or a directory (not on a cluster).
             method: lora trains an adapter, full all weights, qlora an adapter on a 4-bit base (needs CUDA).
             epochs: Passes over the training problems; more than 2 invites memorising.
             lr: Learning rate of the optimiser (AdamW), falling linearly to 0.
@@ -125,21 +152,44 @@ def make_pipeline(*, cache_training: bool) -> Any:
             test_timeout_s: Most CPU seconds that one program may use on its tests.
             infra_limit: Share of programs that the sandbox may fail to judge before the run stops.
             resume_run: Id of a failed run to continue; empty for a new one.
+            gpu_resource: Resource that filter, train and evaluate ask the cluster for.
+            gpus: How many of it each of them gets; 0 runs on a CPU.
+            prepare_cpu: CPUs requested for each step without a GPU (check, fetch_model, prepare, finish).
+            prepare_memory: Memory of each step without a GPU.
+            filter_cpu: CPUs requested for filter.
+            filter_memory: Memory of filter.
+            train_cpu: CPUs requested for train.
+            train_memory: Memory of train; weights pass through it on their way to the GPU.
+            evaluate_cpu: CPUs requested for evaluate.
+            evaluate_memory: Memory of evaluate.
+            node_selector: Labels of the nodes that filter, train and evaluate may run on, as a JSON object.
+            tolerations: Taints that they tolerate, as a JSON list of Kubernetes tolerations.
+            hf_secret: Secret whose key HF_TOKEN opens gated models and data sets; it may be missing.
+            store_secret: Secret with S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY, S3_SECURE, and GRPO_STORE if needed.
+            sandbox_secret: Secret whose key TOKEN the sandbox asks for.
             code_version: Version of the code, part of every cache key; set at submit.
         """
         given = dict(locals())
-        checked = check(**asked_for(check, given)).set_caching_options(False)
-        prepared = prepare(**asked_for(prepare, given)).after(checked)
-        with dsl.If(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
-            kept = filter_learnable(prepared=prepared.outputs["prepared"], **asked_for(filter_learnable, given))
-            train_and_evaluate(problems=kept.outputs["problems"], **asked_for(train_and_evaluate, given))
-        with dsl.Else(name="without-filter"):
-            train_and_evaluate(problems=prepared.outputs["prepared"], **asked_for(train_and_evaluate, given))
+        run_id = dsl.PIPELINE_JOB_ID_PLACEHOLDER
+        finished = place(finish(run_id=run_id, resume_run=resume_run), "finish", given, pods)
+        with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
+            checked = place(check(**asked_for(check, given)), "check", given, pods).set_caching_options(False)
+            given |= {name: checked.outputs[name] for name in ("model_revision", "dataset_revision")}
+            prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
+            if pods is not None:
+                fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)
+                given["model_revision"] = fetched.set_caching_options(False).output
+            with dsl.If(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
+                kept = filter_learnable(prepared=prepared.outputs["prepared"], **asked_for(filter_learnable, given))
+                place(kept, "filter", given, pods)
+                train_and_evaluate(problems=kept.outputs["problems"], **asked_for(train_and_evaluate, given))
+            with dsl.Else(name="without-filter"):
+                train_and_evaluate(problems=prepared.outputs["prepared"], **asked_for(train_and_evaluate, given))
 
     return grpo_code
 
 
-grpo_code = make_pipeline(cache_training=False)
+grpo_code = make_pipeline(cache_training=False, pods=Pods())
 
 if __name__ == "__main__":
     from cli.main import main

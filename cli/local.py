@@ -35,7 +35,7 @@ from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, open_store
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EVALUATION = "evaluation.json"
-STEPS = ("check", "prepare", "filter", "train", "evaluate")
+STEPS = ("check", "prepare", "filter", "train", "evaluate", "finish")
 TRAINING = ("train", "evaluate")  # what runs anew each time unless --reuse asks otherwise
 Say = Callable[[str], None]
 
@@ -120,7 +120,7 @@ def _run(
         _sandbox_variables(given, files, partial(print_plain, console)) as sandbox,
     ):
         job = Job(
-            pipeline=make_pipeline(cache_training=True),
+            pipeline=make_pipeline(cache_training=True, pods=None),
             arguments=parameters,
             artifacts=files.folder,
             cache=cache,

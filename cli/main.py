@@ -3,6 +3,7 @@
 Exit codes: 0 done, 2 a user's mistake, 1 an infrastructure failure or a defect, 130 stopped by Ctrl-C.
 """
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,49 @@ SETTINGS = {
 }
 
 
-@click.group(context_settings=SETTINGS, no_args_is_help=False)
-def commands() -> None:
-    """Teach a code model to write correct Python with GRPO: prepare -> filter -> train -> evaluate."""
+# verb: the module and function that make it, imported only when it is asked for (Kubernetes' client takes a second).
+VERBS = {
+    "local": "cli.main:local_command",
+    "compile": "cli.verbs:compile_command",
+    "upload": "cli.verbs:upload_command",
+    "upload-demo": "cli.verbs:upload_demo_command",
+    "run": "cli.verbs:run_command",
+    "schedule": "cli.verbs:schedule_command",
+    "watch": "cli.verbs:watch_command",
+    "report": "cli.verbs:report_command",
+    "logs": "cli.verbs:logs_command",
+    "doctor": "cli.doctor.command:doctor_command",
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are made when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _, function = VERBS[cmd_name].partition(":")
+        made = getattr(importlib.import_module(module), function)()
+        return made if isinstance(made, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the verbs' names for its `Did you mean`."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=VERBS, ctx=ctx) from None
+
+
+commands = Verbs(
+    context_settings=SETTINGS,
+    no_args_is_help=False,
+    help="Teach a code model to write correct Python with GRPO: prepare -> filter -> train -> evaluate.",
+)
 
 
 def _local(params: Path | None, run_id: str | None, reuse: bool, **options: Any) -> int:
@@ -34,7 +75,7 @@ def _local(params: Path | None, run_id: str | None, reuse: bool, **options: Any)
     return run_local({**from_file, **from_line}, run_id=run_id, reuse=reuse, command=repeat)
 
 
-def _local_command() -> click.Command:
+def local_command() -> click.Command:
     """The verb `local`, whose options are the pipeline's parameters."""
     own = [
         click.Option(
@@ -46,32 +87,9 @@ def _local_command() -> click.Command:
     return click.Command("local", params=[*own, *parameters.options()], callback=_local, help=_local.__doc__)
 
 
-@commands.command("compile")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="File to write (.yaml).")
-def compile_command(output: Path) -> None:
-    """Write the pipeline as a file that Kubeflow Pipelines accepts."""
-    from kfp.compiler import Compiler
-
-    from cli.revisions import code_version
-    from pipeline import grpo_code
-
-    if output.suffix not in (".yaml", ".yml", ".json"):
-        raise UserError(f"-o {output} is no name for a pipeline: it must end in .yaml, .yml or .json.")
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        # kfp.Compiler writes in place; the version is what makes KFP's cache notice changed code
-        Compiler().compile(grpo_code, str(output), pipeline_parameters={"code_version": code_version()})
-    except OSError as error:
-        raise UserError(
-            f"-o {output} cannot be written ({error.strerror}): name a file in a writable folder."
-        ) from None
-    click.echo(f"Wrote {output}.")
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb and exit; never a traceback for what the user can mend."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    commands.add_command(_local_command())
     try:
         code = commands.main(arguments or ["--help"], prog_name="pipeline.py", standalone_mode=False)
     except click.UsageError as error:
@@ -86,8 +104,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _one_sentence(error: click.UsageError) -> str:
     """click's complaint without the usage dump; for an unknown option with the nearest name."""
     if isinstance(error, click.NoSuchOption):
-        names = parameters.pipeline_parameters()
-        near = parameters.nearest(error.option_name.lstrip("-"), [*names, "params", "run_id", "reuse"])
+        names = [param.name for param in error.ctx.command.params if param.name] if error.ctx else []
+        near = parameters.nearest(error.option_name.lstrip("-"), names)
         near = near.replace("_", "-").replace("mean ", "mean --")
         return f"There is no option {error.option_name}.{near or ' `--help` lists all.'}"
     complaint = error.format_message()

@@ -5,8 +5,9 @@ merged as defaults < file < options; whatever does not fit is refused in one sen
 """
 
 import difflib
+import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,13 +17,16 @@ import click
 
 from components.shared.errors import UserError
 
-# kfp's name of a type: (Python type, what a person calls it, an example)
+# kfp's name of a type: (Python type, what a person calls it, an example); Dict and List are JSON on the command line.
 KINDS: dict[str, tuple[type, str, str]] = {
     "String": (str, "text", '"text"'),
     "Integer": (int, "a whole number", "8"),
     "Float": (float, "a number", "0.5"),
     "Boolean": (bool, "true or false", "true"),
+    "Dict": (dict, "a JSON object", '{"name": "value"}'),
+    "List": (list, "a JSON list", '[{"key": "name", "operator": "Exists"}]'),
 }
+READ: dict[type, Callable[[str], Any]] = {int: int, float: float, dict: json.loads, list: json.loads}
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,9 @@ class _Value(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         parsed = value
         wanted = KINDS[self.parameter.kind][0]
-        if isinstance(value, str) and wanted in (int, float):
+        if isinstance(value, str) and wanted in READ:
             try:
-                parsed = wanted(value)
+                parsed = READ[wanted](value)
             except ValueError:
                 parsed = value
         return convert(self.parameter, parsed, named=self.parameter.flag)

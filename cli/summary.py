@@ -3,9 +3,8 @@
 from typing import Any
 
 from components.shared.run import folder_of
+from components.shared.status import REPORTS
 from components.shared.store import Store
-
-REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
 
 
 def points(fraction: float) -> str:

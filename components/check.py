@@ -1,7 +1,10 @@
-"""Step 0: all parameters are checked together before anything else runs.
+"""KFP face of check, the first step: parameters that fit together, services that answer, revisions that are pinned.
 
-Runs started from KFP's own page never passed the submit check; this uncached CPU step makes up for that.
+Runs started from KFP's own page never passed the submit check; this uncached CPU step makes up for that, and says what
+is missing on the cluster before a GPU is asked for.
 """
+
+from typing import NamedTuple
 
 from kfp import dsl
 
@@ -11,6 +14,7 @@ from components.images import image
 @dsl.component(base_image=image("prepare"), install_kfp_package=False)
 def check(
     model_name: str,
+    model_revision: str,
     method: str,
     epochs: int,
     lr: float,
@@ -29,6 +33,7 @@ def check(
     lora_alpha: int,
     precision: str,
     dataset: str,
+    dataset_revision: str,
     candidate_splits: str,
     temperature: float,
     top_p: float,
@@ -42,9 +47,25 @@ def check(
     sandbox_url: str,
     test_timeout_s: float,
     infra_limit: float,
-):
-    """Refuse parameters that contradict each other, before a GPU is asked for."""
+    gpu_resource: str,
+    gpus: str,
+    prepare_cpu: str,
+    prepare_memory: str,
+    filter_cpu: str,
+    filter_memory: str,
+    train_cpu: str,
+    train_memory: str,
+    evaluate_cpu: str,
+    evaluate_memory: str,
+    node_selector: dict,
+    tolerations: list,
+    hf_secret: str,
+    store_secret: str,
+    sandbox_secret: str,
+) -> NamedTuple("Pinned", [("model_revision", str), ("dataset_revision", str)]):  # type: ignore[valid-type]
+    """Refuse what cannot work, before a GPU is asked for, and pin what the run reads."""
     given = dict(locals())
+    from components.readiness import pinned, verify
     from components.settings import check as check_together
     from components.shared.errors import reported
     from components.shared.progress import say
@@ -52,3 +73,5 @@ def check(
     with reported("check"):
         for warning in check_together(given):
             say("check", f"warning: {warning}")
+        verify(given)
+        return pinned(given)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from components.placement import wrong_placement
 from components.shared.errors import UserError
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -17,6 +18,21 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "reward": ("tests", "random"),
 }
 SPLITS = ("train", "validation", "prompt", "test")
+DATA_SUFFIXES = (".jsonl", ".json", ".parquet")
+# Names for data sets on the hub: (hub id, configuration).
+NAMED_DATASETS = {
+    "mbpp": ("google-research-datasets/mbpp", "full"),
+    "mbpp-sanitized": ("google-research-datasets/mbpp", "sanitized"),
+}
+DATASET_FORMS = (
+    f"use {', '.join(NAMED_DATASETS)}, a hub id owner/name, a file ending in {', '.join(DATA_SUFFIXES)}, a directory "
+    "with train and test files, or s3://bucket/key"
+)
+# What must be the same when a run is continued; the rest (sandbox, checkpoints kept, threads, pods) may change.
+SAMPLING = ("temperature", "top_p", "max_completion_length", "use_chat_template")
+BATCHES = ("epochs", "batch_size", "num_generations", "micro_batch_size")
+LEARNING = ("lr", "beta", "precision", "seed", "grpo_overrides")
+FIXED = (*SAMPLING, *BATCHES, *LEARNING, "model_name", "model_revision", "method", "lora_r", "lora_alpha", "reward")
 NOT_COMPARABLE = (
     "candidate_splits all trains on problems of the test split outside the held-out ones: "
     "the result is not comparable with published MBPP figures."
@@ -82,7 +98,7 @@ RESERVED_OVERRIDES: dict[str, str] = {
 
 def check(parameters: Mapping[str, Any]) -> list[str]:
     """Check all parameters together; returns warnings, raises one UserError that names everything wrong."""
-    wrong = [*_wrong_choices(parameters), *_wrong_ranges(parameters)]
+    wrong = [*_wrong_choices(parameters), *_wrong_ranges(parameters), *wrong_placement(parameters)]
     if not wrong:
         wrong = [*_wrong_batch(parameters), *_wrong_splits(parameters), *_wrong_overrides(parameters)]
     if wrong:

@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 from cli import readme
 from cli.parameters import merged, pipeline_parameters
-from components.settings import CHOICES, OPEN_BELOW, RANGES, RESERVED_OVERRIDES, check
+from components.pods import Pods
+from components.settings import CHOICES, FIXED, OPEN_BELOW, RANGES, RESERVED_OVERRIDES, check
 from components.shared.errors import UserError
 from pipeline import grpo_code, make_pipeline
 
@@ -45,6 +47,12 @@ DEFAULTS = {
     "test_timeout_s": 5.0,
     "infra_limit": 0.02,
     "resume_run": "",
+    "gpu_resource": "nvidia.com/gpu",
+    "gpus": "1",
+    "node_selector": {},
+    "tolerations": [],
+    "hf_secret": "hf-token",
+    "store_secret": "grpo-code-store",
 }
 
 
@@ -191,10 +199,14 @@ def component(pipeline, name):
     return pipeline.pipeline_spec.components[f"comp-{name}"]
 
 
+def steps_of(pipeline):
+    """The tasks within the exit handler: everything but the last step."""
+    return component(pipeline, "exit-handler-1").dag.tasks
+
+
 def branches(pipeline):
     """The two conditional parts of the pipeline: their condition and their tasks."""
-    root = pipeline.pipeline_spec.root.dag.tasks
-    group = next(task for name, task in root.items() if name.startswith("condition-branches"))
+    group = next(task for name, task in steps_of(pipeline).items() if name.startswith("condition-branches"))
     tasks = pipeline.pipeline_spec.components[group.component_ref.name].dag.tasks
     parts = [pipeline.pipeline_spec.components[task.component_ref.name].dag.tasks for task in tasks.values()]
     found = [(task.trigger_policy.condition, part) for task, part in zip(tasks.values(), parts, strict=True)]
@@ -214,16 +226,39 @@ def test_both_branches_train_and_only_one_filters():
 
 
 def test_nothing_runs_before_the_check_and_the_check_is_never_reused():
-    tasks = grpo_code.pipeline_spec.root.dag.tasks
+    tasks = steps_of(grpo_code)
     assert list(tasks["prepare"].dependent_tasks) == ["check"]
+    assert list(tasks["fetch-model"].dependent_tasks) == ["check"]
     assert not tasks["check"].caching_options.enable_cache
+    assert not tasks["fetch-model"].caching_options.enable_cache
     assert tasks["prepare"].caching_options.enable_cache
+
+
+def test_the_last_step_runs_whatever_happened():
+    last = grpo_code.pipeline_spec.root.dag.tasks["finish"]
+    assert list(last.dependent_tasks) == ["exit-handler-1"]
+    assert last.trigger_policy.strategy == last.trigger_policy.ALL_UPSTREAM_TASKS_COMPLETED
+    assert not last.caching_options.enable_cache
+
+
+@pytest.mark.parametrize("where", ["cluster", "one machine"])
+def test_the_steps_read_the_revisions_that_check_has_pinned(where):
+    """And those that load a model wait, on a cluster, until it is in the store."""
+    pods = Pods() if where == "cluster" else None
+    pipeline = make_pipeline(cache_training=False, pods=pods)
+    prepared = steps_of(pipeline)["prepare"].inputs.parameters["dataset_revision"].task_output_parameter
+    assert (prepared.producer_task, prepared.output_parameter_key) == ("check", "dataset_revision")
+    group = next(task for name, task in steps_of(pipeline).items() if name.startswith("condition-branches"))
+    sources = [source.task_output_parameter for source in group.inputs.parameters.values()]
+    produced = {(source.producer_task, source.output_parameter_key) for source in sources if source.producer_task}
+    assert produced == ({("fetch-model", "Output")} if pods else {("check", "model_revision")})
+    assert ("fetch-model" in steps_of(pipeline)) == bool(pods)
 
 
 @pytest.mark.parametrize("name", ["train-and-evaluate", "train-and-evaluate-2"])
 def test_training_is_reused_only_where_that_is_asked_for(name):
     for cache_training in (False, True):
-        pipeline = make_pipeline(cache_training=cache_training)
+        pipeline = make_pipeline(cache_training=cache_training, pods=Pods())
         tasks = component(pipeline, name).dag.tasks
         assert len(tasks) == 2
         assert {task.caching_options.enable_cache for task in tasks.values()} == {cache_training}
@@ -232,14 +267,28 @@ def test_training_is_reused_only_where_that_is_asked_for(name):
 def test_every_parameter_reaches_a_step_by_its_own_name():
     """A parameter that no step receives, or receives under another name, would do nothing without a word."""
     reached = set()
-    for name in ("check", "prepare", "filter-learnable", "train", "evaluate"):
+    for name in ("check", "prepare", "filter-learnable", "train", "evaluate", "finish"):
         reached |= set(component(grpo_code, name).input_definitions.parameters)
     assert set(pipeline_parameters()) <= reached
     for part in ("train-and-evaluate", "train-and-evaluate-2"):
         for task in component(grpo_code, part).dag.tasks.values():
             given = {name: source.component_input_parameter for name, source in task.inputs.parameters.items()}
             assert given.pop("run_id") == ""  # KFP's id of the run, a constant placeholder
+            # what begins so is read by the pod's settings, from the parameter of that name
+            given = {name.removeprefix("pipelinechannel--"): source for name, source in given.items() if source}
             assert given == {name: name for name in given}
+
+
+def test_the_step_that_checks_gets_every_parameter_that_has_a_rule():
+    asked = set(component(grpo_code, "check").input_definitions.parameters)
+    untouched = set(pipeline_parameters()) - asked
+    assert untouched == {"use_chat_template", "resume_run", "code_version"}
+
+
+def test_what_may_not_change_when_a_run_is_continued_are_parameters_of_train():
+    asked = set(component(grpo_code, "train").input_definitions.parameters)
+    assert set(FIXED) <= asked
+    assert {"temperature", "top_p", "max_completion_length", "use_chat_template"} <= set(FIXED)
 
 
 def test_steps_that_compute_have_the_versions_in_their_cache_key():
@@ -253,3 +302,11 @@ def test_steps_that_compute_have_the_versions_in_their_cache_key():
 def test_prepare_and_filter_know_no_run():
     for name in ("prepare", "filter-learnable"):
         assert not {"run_id", "resume_run"} & set(component(grpo_code, name).input_definitions.parameters)
+
+
+def test_on_one_machine_nothing_is_said_of_pods():
+    """kfp's local runner warns of every setting that it cannot follow."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipeline = make_pipeline(cache_training=True, pods=None)
+    assert not pipeline.platform_spec.platforms

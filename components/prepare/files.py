@@ -12,11 +12,10 @@ from typing import Any
 
 from components.prepare.hub import datasets_library
 from components.prepare.raw import RawRow, row_of
-from components.settings import SPLITS
+from components.settings import DATA_SUFFIXES, SPLITS
 from components.shared.errors import UserError
 
-SUFFIXES = (".jsonl", ".json", ".parquet")
-_SPLIT_FILE = re.compile(rf"({'|'.join(SPLITS)})(-\d+-of-\d+)?({'|'.join(re.escape(s) for s in SUFFIXES)})")
+_SPLIT_FILE = re.compile(rf"({'|'.join(SPLITS)})(-\d+-of-\d+)?({'|'.join(re.escape(s) for s in DATA_SUFFIXES)})")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ def split_files(folder: Path, shown: str) -> list[DataFile]:
     if missing:
         raise UserError(
             f"{shown} has no file for split {' and none for '.join(missing)}: a directory needs train and test files, "
-            f"such as train.jsonl and test.jsonl (or {', '.join(SUFFIXES[1:])})."
+            f"such as train.jsonl and test.jsonl (or {', '.join(DATA_SUFFIXES[1:])})."
         )
     stems = [file.path.stem for file in files]
     twice = [stem for stem in stems if stems.count(stem) > 1]

@@ -8,21 +8,14 @@ import re
 import tempfile
 from pathlib import Path
 
-from components.prepare.files import SUFFIXES, DataFile, read_file, split_files
+from components.prepare.files import DataFile, read_file, split_files
 from components.prepare.hub import read_hub
 from components.prepare.raw import RawData
+from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS
 from components.shared.errors import UserError
-from components.shared.store import download_folder, open_store
+from components.shared.store import download_folder, split_address
 
-NAMED = {
-    "mbpp": ("google-research-datasets/mbpp", "full"),
-    "mbpp-sanitized": ("google-research-datasets/mbpp", "sanitized"),
-}
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-FORMS = (
-    f"use {', '.join(NAMED)}, a hub id owner/name, a file ending in {', '.join(SUFFIXES)}, a directory with train "
-    "and test files, or s3://bucket/key"
-)
 
 
 def read_dataset(dataset: str, dataset_revision: str) -> RawData:
@@ -33,23 +26,23 @@ def read_dataset(dataset: str, dataset_revision: str) -> RawData:
 
     Raises UserError for what does not exist or cannot be understood, InfraError when hub or store cannot be reached.
     """
-    if dataset in NAMED:
-        return read_hub(*NAMED[dataset], dataset_revision, name=dataset)
+    if dataset in NAMED_DATASETS:
+        return read_hub(*NAMED_DATASETS[dataset], dataset_revision, name=dataset)
     if dataset.startswith("s3://"):
         return _read_s3(dataset, dataset_revision)
     path = Path(dataset).expanduser()
     if path.exists():
         return _read_path(path, dataset_revision, shown=dataset)
-    if _HUB_ID.fullmatch(dataset) and path.suffix not in SUFFIXES and not dataset.startswith("."):
+    if _HUB_ID.fullmatch(dataset) and path.suffix not in DATA_SUFFIXES and not dataset.startswith("."):
         return read_hub(dataset, None, dataset_revision, name=dataset)
-    if path.suffix in SUFFIXES or "/" in dataset:
+    if path.suffix in DATA_SUFFIXES or "/" in dataset:
         raise UserError(f"The data set {dataset} does not exist: there is no such file or directory.")
-    raise UserError(f"The data set {dataset!r} is unknown: {FORMS}.")
+    raise UserError(f"The data set {dataset!r} is unknown: {DATASET_FORMS}.")
 
 
 def _read_path(path: Path, revision: str, *, shown: str) -> RawData:
-    if path.is_file() and path.suffix not in SUFFIXES:
-        raise UserError(f"The data set {shown} has an unknown format: {FORMS}.")
+    if path.is_file() and path.suffix not in DATA_SUFFIXES:
+        raise UserError(f"The data set {shown} has an unknown format: {DATASET_FORMS}.")
     files = split_files(path, shown) if path.is_dir() else [DataFile(path, "", shown)]
     rows = [row for file in files for row in read_file(file)]
     return RawData(name=path.resolve().stem, revision=revision, rows=rows)
@@ -57,14 +50,10 @@ def _read_path(path: Path, revision: str, *, shown: str) -> RawData:
 
 def _read_s3(address: str, revision: str) -> RawData:
     """An object by its suffix, else everything below the key as a directory."""
-    bucket, _, key = address.removeprefix("s3://").partition("/")
-    key = key.strip("/")
-    if not bucket or not key:
-        raise UserError(f"The data set {address} names no object: write it like s3://bucket/folder/problems.jsonl.")
-    store = open_store(f"s3://{bucket}")
+    store, key = split_address(address)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / Path(key).name
-        if target.suffix in SUFFIXES:
+        if target.suffix in DATA_SUFFIXES:
             try:
                 store.download(key, target)
             except KeyError:

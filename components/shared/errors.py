@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FAILURE_FILE = "GRPO_FAILURE_FILE"  # where the local runner reads what went wrong in a step
+FAILURE_KEY = "failure.json"  # the same below runs/<run>/ in the store, where the last step and doctor read it
 
 
 class UserError(Exception):
@@ -43,7 +44,16 @@ def reported(step: str) -> Iterator[None]:
 
 
 def record_failure(failure: dict[str, object]) -> None:
-    """Write the failure where the local runner looks for it; without one the log has it."""
+    """Write the failure where the local runner looks for it, and into the run's folder in the store."""
     target = os.environ.get(FAILURE_FILE)
     if target:
         Path(target).write_text(json.dumps(failure))
+    from components.shared.run import folder_of, this_run  # both know this module
+    from components.shared.store import open_store
+
+    run = this_run()
+    if run:
+        try:
+            open_store().write(f"{folder_of(run)}/{FAILURE_KEY}", json.dumps(failure).encode())
+        except (UserError, InfraError) as error:  # the failure itself may be that the store is gone
+            print(f"{failure['step']}: this failure could not be written down ({error})", file=sys.stderr, flush=True)

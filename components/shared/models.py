@@ -12,6 +12,7 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
 from components.shared.errors import InfraError, UserError
+from components.shared.mirror import local_model
 
 transformers.utils.logging.disable_progress_bar()  # a step's log has lines of its own
 
@@ -75,10 +76,11 @@ def load_adapter(model: Any, adapter: Path) -> Any:
 
 
 def _loaded(what: str, load: Callable[..., Any], model_name: str, revision: str, **options: Any) -> Any:
-    if Path(model_name).is_dir():
-        return _from_folder(what, load, model_name, options)
+    source, source_revision = local_model(model_name, revision)
+    if Path(source).is_dir():
+        return _from_folder(what, load, source, options)
     try:
-        return load(model_name, revision=revision or "main", **options)
+        return load(source, revision=source_revision, **options)
     except (OSError, ValueError) as error:
         text = str(error)
         if "couldn't connect" in text or "Connection" in text or "offline" in text.lower():

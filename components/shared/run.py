@@ -16,6 +16,7 @@ from components.shared.errors import InfraError
 from components.shared.store import Store
 
 RUN_VARIABLE = "GRPO_RUN_ID"  # set by the local runner, whose run ids are its own
+POD_RUN_VARIABLE = "GRPO_POD_RUN_ID"  # on a cluster: KFP's id of the run, which its controller labels every pod with
 LATEST = "runs/latest"
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "datasets", "kfp")
 
@@ -23,6 +24,21 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes"
 def run_id_of(run_id: str, resume_run: str) -> str:
     """The id under which a run is kept: the local runner's, else that of the run it continues, else KFP's own."""
     return os.environ.get(RUN_VARIABLE) or resume_run or run_id
+
+
+def resume_root(run_id: str, resume_run: str) -> str:
+    """The id under which a failed run's files are kept: its own, or that of the run which it had continued itself."""
+    return resume_run or run_id
+
+
+def this_run() -> str:
+    """The id of the run that this process works for, as it stands in its environment; empty where none does."""
+    return os.environ.get(RUN_VARIABLE) or os.environ.get(POD_RUN_VARIABLE) or ""
+
+
+def on_cluster() -> bool:
+    """Whether this is a step's pod."""
+    return bool(os.environ.get(POD_RUN_VARIABLE))
 
 
 def folder_of(run: str) -> str:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from components.shared.errors import InfraError, UserError
 
 STORE_VARIABLE, DEFAULT_STORE = "GRPO_STORE", "out"
+S3_SETTINGS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")  # beside them S3_SECURE, true by default
 
 
 class Store(Protocol):
@@ -38,6 +39,9 @@ class Store(Protocol):
     def keys(self, prefix: str) -> list[str]:
         """All keys below a prefix that ends at a `/`, sorted."""
 
+    def fingerprints(self, prefix: str) -> dict[str, str]:
+        """For all keys below a prefix, a short text that is another when the object is; nothing is read whole."""
+
     def upload(self, key: str, file: Path) -> None: ...
 
     def download(self, key: str, file: Path) -> None:
@@ -53,6 +57,19 @@ def open_store(root: str | None = None) -> Store:
         return DirectoryStore(Path(root))
     parts = urlsplit(root)
     return S3Store(parts.netloc, parts.path.strip("/"))
+
+
+def store_is_known() -> bool:
+    """Whether the environment holds what a store in a bucket needs."""
+    return all(os.environ.get(name) for name in S3_SETTINGS)
+
+
+def split_address(address: str) -> tuple[Store, str]:
+    """The bucket of s3://bucket/key as a store, and the key; UserError when the address names none."""
+    bucket, _, key = address.removeprefix("s3://").partition("/")
+    if not bucket or not key.strip("/"):
+        raise UserError(f"{address} names no object: write it like s3://bucket/folder/name.")
+    return open_store(f"s3://{bucket}"), key.strip("/")
 
 
 def upload_folder(store: Store, prefix: str, folder: Path) -> None:
@@ -99,6 +116,10 @@ class DirectoryStore:
         files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".part-"))
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
+    def fingerprints(self, prefix: str) -> dict[str, str]:
+        facts = {key: self._path(key).stat() for key in self.keys(prefix)}
+        return {key: f"{fact.st_size}-{fact.st_mtime_ns}" for key, fact in facts.items()}
+
     def upload(self, key: str, file: Path) -> None:
         with self._replacing(key) as temporary:
             shutil.copyfile(file, temporary)
@@ -141,7 +162,7 @@ class S3Store:
     def __init__(self, bucket: str, prefix: str) -> None:
         from minio import Minio
 
-        settings = {name: os.environ.get(name, "") for name in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")}
+        settings = {name: os.environ.get(name, "") for name in S3_SETTINGS}
         missing = [name for name, value in settings.items() if not value]
         if missing:
             raise UserError(f"The store s3://{bucket} needs {', '.join(missing)} in the environment.")
@@ -182,10 +203,13 @@ class S3Store:
             self.client.remove_object(self.bucket, self._name(key))
 
     def keys(self, prefix: str) -> list[str]:
+        return sorted(self.fingerprints(prefix))
+
+    def fingerprints(self, prefix: str) -> dict[str, str]:
         with self._named(prefix):
             objects = self.client.list_objects(self.bucket, prefix=self._name(prefix), recursive=True)
             cut = len(self.prefix) + 1 if self.prefix else 0
-            return sorted(str(item.object_name)[cut:] for item in objects)
+            return {str(item.object_name)[cut:]: f"{item.size}-{item.etag}" for item in objects}
 
     def upload(self, key: str, file: Path) -> None:
         with self._named(key):

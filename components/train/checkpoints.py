@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from components.shared.errors import UserError
+from components.shared.manifest import MANIFEST, facts_of, fits
 from components.shared.progress import say
-from components.shared.run import digest_of
 from components.shared.store import Store, download_folder
-
-MANIFEST = "manifest.json"
 
 
 class Checkpoints:
@@ -29,7 +27,7 @@ class Checkpoints:
         files = {}
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             name = file.relative_to(folder).as_posix()
-            files[name] = {"size": file.stat().st_size, "sha256": digest_of(file)}
+            files[name] = facts_of(file)
             self.store.upload(f"{self.prefix}/{step}/{name}", file)
         manifest = {"step": step, "files": files, "settings": self.settings}
         self.store.write(f"{self.prefix}/{step}/{MANIFEST}", json.dumps(manifest, indent=1).encode())
@@ -69,8 +67,3 @@ class Checkpoints:
         self.store.delete(f"{self.prefix}/{step}/{MANIFEST}")
         for key in self.store.keys(f"{self.prefix}/{step}/"):
             self.store.delete(key)
-
-
-def fits(file: Path, facts: Mapping[str, Any]) -> bool:
-    """Whether a file has the size and digest that the manifest gives."""
-    return file.is_file() and file.stat().st_size == facts["size"] and digest_of(file) == facts["sha256"]

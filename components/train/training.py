@@ -3,13 +3,12 @@
 import shutil
 import tempfile
 import time
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from components.settings import parse_overrides
+from components.settings import FIXED, LEARNING, parse_overrides
 from components.shared.errors import UserError
 from components.shared.grading import Grader
 from components.shared.models import load_tokenizer, resolve_precision
@@ -28,12 +27,6 @@ from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
 from components.train.schedule import Schedule, plan, prompt_order
 from components.train.watch import Journal, Watch, time_shares
-
-# What must be the same when a run is continued; the rest (sandbox, checkpoints kept, threads) may change.
-SAMPLING = tuple(field.name for field in fields(Sampling))
-BATCHES = ("epochs", "batch_size", "num_generations", "micro_batch_size")
-LEARNING = ("lr", "beta", "precision", "seed", "grpo_overrides")
-FIXED = (*SAMPLING, *BATCHES, *LEARNING, "model_name", "model_revision", "method", "lora_r", "lora_alpha", "reward")
 
 
 def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: str, **given: Any) -> dict[str, float]:

@@ -1,11 +1,11 @@
 """The command line: what is refused, in which words, and with which exit code; nothing is started by these."""
 
-import json
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.main import main
 
@@ -46,7 +46,7 @@ def refused(capsys, tmp_path, monkeypatch):
         ("local extra", "Got unexpected extra argument (extra): `--help` lists what there is."),
         ("lokal", "No such command 'lokal'. Did you mean 'local'?"),
         ("compile", "Missing option '-o' / '--output': `--help` lists what there is."),
-        ("compile -o pipeline.txt", "-o pipeline.txt is no name for a pipeline: it must end in .yaml, .yml or .json."),
+        ("compile -o pipeline.txt", "-o pipeline.txt is no name for a pipeline: it must end in .yaml or .yml."),
     ],
 )
 def test_a_wrong_command_line(refused, line, sentence):
@@ -120,12 +120,13 @@ def test_a_store_that_is_none(refused, monkeypatch):
 def test_compile_writes_a_pipeline_whose_cache_knows_the_code(tmp_path, capsys):
     from cli.revisions import code_version
 
-    file = tmp_path / "new" / "pipeline.json"
+    file = tmp_path / "new" / "pipeline.yaml"
     with pytest.raises(SystemExit) as ended:
         main(["compile", "-o", str(file)])
     assert ended.value.code == 0
     assert str(file) in capsys.readouterr().out
-    parameters = json.loads(file.read_text())["root"]["inputDefinitions"]["parameters"]
+    specification, _ = yaml.safe_load_all(file.read_text())
+    parameters = specification["root"]["inputDefinitions"]["parameters"]
     assert parameters["code_version"]["defaultValue"] == code_version()
     assert parameters["epochs"]["defaultValue"] == 2
 

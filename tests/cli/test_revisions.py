@@ -9,6 +9,7 @@ from moto.server import ThreadedMotoServer
 
 from cli import revisions
 from components.shared.errors import UserError
+from components.shared.model_hub import hub_commit
 from components.shared.store import open_store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -124,10 +125,10 @@ def test_without_a_network_the_hubs_local_cache_answers(tmp_path, monkeypatch):
     reference = tmp_path / "models--owner--name/refs/main"
     reference.parent.mkdir(parents=True)
     reference.write_text(commit)
-    assert revisions.hub_commit("model", "owner/name", "main") == commit
-    assert revisions.hub_commit("model", "owner/name", commit) == commit
+    assert hub_commit("model", "owner/name", "main") == commit
+    assert hub_commit("model", "owner/name", commit) == commit
     with pytest.raises(UserError, match="HF_HUB_OFFLINE is set"):
-        revisions.hub_commit("model", "owner/name", "v2")
+        hub_commit("model", "owner/name", "v2")
 
 
 def test_an_object_in_a_bucket_is_pinned_by_its_contents(bucket):

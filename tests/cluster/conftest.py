@@ -1,6 +1,7 @@
 """Fixtures of the tests marked `cluster`: the cluster, a namespace of the test's own, the images built and pushed."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import pytest
 
 from cli.images import default_tag
 from tests.cluster.cluster import RESTRICTED, Cluster, bring_up
+from tests.cluster.installation import TAG, install
 
 UP = "GRPO_TEST_CLUSTER_UP"
 
@@ -42,6 +44,41 @@ def outside(cluster: Cluster) -> str:
     if not cluster.outside:
         pytest.skip("no host outside the cluster: the cluster's env.sh sets no OUTSIDE_IP")
     return cluster.outside
+
+
+@pytest.fixture(scope="session")
+def python_image(cluster: Cluster, registry: str) -> str:
+    """An image with nothing but Python, for pods whose only purpose is to get into trouble."""
+    name = f"{registry}/python:3.11-slim"
+    cluster.run("docker", "tag", "python:3.11-slim", name)
+    cluster.run("docker", "push", "-q", name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def doctor_images(cluster: Cluster, registry: str) -> dict[str, str]:
+    """The prepare image and the sandbox's, built and pushed; prepare's stands for train's and evaluate's."""
+    environment = {**cluster.environment, "REGISTRY": registry, "TAG": TAG, "BUILD_OPTIONS": "--network host"}
+    for verb in ("build", "push"):
+        command = ["python3", "-m", "cli.images", verb, "prepare", "sandbox"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    named = {name: f"{registry}/grpo-code-{name}:{TAG}" for name in ("prepare", "train", "evaluate", "sandbox")}
+    for step in ("train", "evaluate"):
+        cluster.run("docker", "tag", named["prepare"], named[step])
+        cluster.run("docker", "push", "-q", named[step])
+    return {**named, "minio": f"{registry}/minio:1"}
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster, doctor_images: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Two namespaces with a whole installation: the pipeline's and the sandbox's."""
+    with (
+        cluster.namespace("doctor", {**RESTRICTED, "grpo-code/pipeline": "true"}) as pipeline,
+        cluster.namespace("doctor-sandbox", RESTRICTED) as contained,
+    ):
+        install(cluster, pipeline, contained, doctor_images)
+        yield pipeline, contained
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from components.prepare.raw import RawData
 from components.prepare.sources import read_dataset
 from components.shared.errors import UserError
 from tests.prepare.examples import full_row, sanitized_row, write_hub_copy, write_jsonl
-from tests.prepare.small_hub import COMMIT, small_hub
+from tests.small_hub import COMMIT, small_hub
 
 ROWS = [full_row(1), full_row(2)]
 
@@ -87,8 +87,8 @@ def datasets_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_hub_schemas(name: str, config: str, make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     splits = {"train": [make(601)], "test": [make(11), make(12)], "validation": [make(511)], "prompt": [make(1)]}
     copy = write_hub_copy(tmp_path / "mbpp", config, splits)
-    assert sources.NAMED[name] == ("google-research-datasets/mbpp", config)
-    monkeypatch.setitem(sources.NAMED, name, (str(copy), config))
+    assert sources.NAMED_DATASETS[name] == ("google-research-datasets/mbpp", config)
+    monkeypatch.setitem(sources.NAMED_DATASETS, name, (str(copy), config))
     data = read_dataset(name, "")
     assert data.name == name
     assert [(row.split, row.fields) for row in data.rows] == [
@@ -99,17 +99,19 @@ def test_both_hub_schemas(name: str, config: str, make: Any, tmp_path: Path, mon
 
 @pytest.mark.usefixtures("datasets_cache")
 def test_hub_data_with_the_one_split_train_is_unsplit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sources.NAMED, "mbpp", (str(write_hub_copy(tmp_path / "one", "full", {"train": ROWS})), "full"))
+    monkeypatch.setitem(
+        sources.NAMED_DATASETS, "mbpp", (str(write_hub_copy(tmp_path / "one", "full", {"train": ROWS})), "full")
+    )
     assert [row.split for row in read_dataset("mbpp", "").rows] == ["", ""]
 
 
 @pytest.mark.usefixtures("datasets_cache")
 def test_hub_data_with_an_unknown_split_or_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = write_hub_copy(tmp_path / "one", "full", {"train": ROWS, "sft": ROWS})
-    monkeypatch.setitem(sources.NAMED, "mbpp", (str(copy), "full"))
+    monkeypatch.setitem(sources.NAMED_DATASETS, "mbpp", (str(copy), "full"))
     with pytest.raises(UserError, match="has a split named 'sft': only train, validation, prompt, test are known"):
         read_dataset("mbpp", "")
-    monkeypatch.setitem(sources.NAMED, "mbpp", (str(copy), "nowhere"))
+    monkeypatch.setitem(sources.NAMED_DATASETS, "mbpp", (str(copy), "nowhere"))
     with pytest.raises(UserError, match=r"cannot be read: .*nowhere"):
         read_dataset("mbpp", "")
 

@@ -1,4 +1,4 @@
-"""A model hub that serves one data set from a directory, as far as the `datasets` library asks."""
+"""A model hub that serves one data set or one model from a directory, as far as the hub's own libraries ask."""
 
 import hashlib
 import json
@@ -13,17 +13,20 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class HubHandler(BaseHTTPRequestHandler):
-    """Answers for one data set; every other repository is unknown."""
+    """Answers for one repository; every other one is unknown. kind: `datasets` or `models`."""
 
-    data_set: str
+    name: str
+    kind: str
     folder: Path
+    wrong_digest: str = ""
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0]
+        below = f"/{self.kind}" if self.kind == "datasets" else ""
         for start, answer in (
-            (f"/datasets/{self.data_set}/resolve/", self.file),
-            (f"/api/datasets/{self.data_set}/tree/", self.tree),
-            (f"/api/datasets/{self.data_set}/revision/", self.info),
+            (f"{below}/{self.name}/resolve/", self.file),
+            (f"/api/{self.kind}/{self.name}/tree/", self.tree),
+            (f"/api/{self.kind}/{self.name}/revision/", self.info),
         ):
             if path.startswith(start):
                 answer(path.removeprefix(start).partition("/")[2])
@@ -52,8 +55,19 @@ class HubHandler(BaseHTTPRequestHandler):
         self.answer(200, json.dumps(entries).encode(), {"Content-Type": "application/json"})
 
     def info(self, _: str) -> None:
-        body = json.dumps({"id": self.data_set, "sha": COMMIT, "siblings": []}).encode()
+        files = sorted(path for path in self.folder.rglob("*") if path.is_file()) if self.kind == "models" else []
+        siblings = [self.sibling(path) for path in files]
+        body = json.dumps({"id": self.name, "sha": COMMIT, "siblings": siblings}).encode()
         self.answer(200, body, {"Content-Type": "application/json"})
+
+    def sibling(self, path: Path) -> dict[str, Any]:
+        """A file as the hub lists it; large files, here the weights, come with their digest."""
+        name, size = path.relative_to(self.folder).as_posix(), path.stat().st_size
+        entry: dict[str, Any] = {"rfilename": name, "size": size, "blobId": hashlib.sha1(name.encode()).hexdigest()}
+        if name.endswith(".safetensors"):
+            digest = self.wrong_digest or hashlib.sha256(path.read_bytes()).hexdigest()
+            entry["lfs"] = {"sha256": digest, "size": size, "pointerSize": 134}
+        return entry
 
     def answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -68,9 +82,13 @@ class HubHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def small_hub(data_set: str, folder: Path) -> Iterator[str]:
-    """The address of a hub on which `data_set` has the files of `folder`, at COMMIT whatever revision is asked for."""
-    handler = type("Handler", (HubHandler,), {"data_set": data_set, "folder": folder})
+def small_hub(name: str, folder: Path, kind: str = "datasets", wrong_digest: str = "") -> Iterator[str]:
+    """The address of a hub on which `name` has the files of `folder`, at COMMIT whatever revision is asked for.
+
+    wrong_digest is what it says of the weights instead of the truth.
+    """
+    more = {"name": name, "folder": folder, "kind": kind, "wrong_digest": wrong_digest}
+    handler = type("Handler", (HubHandler,), more)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

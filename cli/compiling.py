@@ -1,0 +1,141 @@
+"""The pipeline as a file for Kubeflow Pipelines, and the options that are fixed in it.
+
+The same sources, options and images give the same bytes. Images are named by digest where their registry says it.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.images import Refused, settle_tag
+from cli.registry import NoDigest, by_digest
+from cli.revisions import code_version
+from components.images import image
+from components.placement import QUANTITY
+from components.pods import STEPS, Pods
+from components.shared.errors import UserError
+
+SUFFIXES = (".yaml", ".yml")  # kfp writes nothing of a pod's settings into JSON
+IMAGE_OF = {"check": "prepare", "fetch_model": "prepare", "finish": "prepare"}  # the rest have one of their own
+LABEL = re.compile(r"([A-Za-z0-9.-]+/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?=([A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?)?")
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What is decided when the pipeline is compiled; a run cannot change it."""
+
+    pods: Pods
+    cache_training: bool
+
+
+def fixed_options() -> list[click.Option]:
+    """The options that are fixed in the compiled file; `take_fixed` reads them."""
+    size = "as Kubernetes writes it, for example 8Gi"
+    return [
+        click.Option(["--cache-training/--no-cache-training"], default=False, help="Let KFP reuse train and evaluate."),
+        click.Option(["--retries"], type=click.IntRange(0, 10), default=Pods.retries, show_default=True,
+                     help="How often a lost pod is started again."),
+        click.Option(["--timeout"], multiple=True, metavar="STEP=HOURS", help="Hours after which a pod is ended."),
+        click.Option(["--shm-size"], default=Pods.shm_size, show_default=True, help=f"Size of /dev/shm, {size}."),
+        click.Option(["--scratch-size"], default="", help=f"Limit on a pod's scratch disk, {size}."),
+        click.Option(["--model-cache-claim"], default="", help="PersistentVolumeClaim that keeps models for all runs."),
+        click.Option(["--queue"], default="", help="Kueue's local queue for the steps with a GPU."),
+        click.Option(["--priority-class"], default="", help="Kueue's workload priority class for them."),
+        click.Option(["--pull-secret"], multiple=True, help="Secret for a private registry; may be repeated."),
+        click.Option(["--pod-label"], multiple=True, metavar="KEY=VALUE", help="One more label on every step's pod."),
+    ]  # fmt: skip
+
+
+def take_fixed(options: dict[str, Any]) -> Fixed:
+    """What the options of a verb fix, images included; they are taken out of `options`. UserError for a wrong one."""
+    taken = {option.name: options.pop(option.name) for option in fixed_options() if option.name}
+    for name in ("shm_size", "scratch_size"):
+        if taken[name] and not QUANTITY.fullmatch(taken[name]):
+            raise UserError(f"--{name.replace('_', '-')} {taken[name]!r} is no size: write it like 8Gi.")
+    for label in taken["pod_label"]:
+        if not LABEL.fullmatch(label):
+            raise UserError(f"--pod-label {label!r} is no label: write it like team=nlp.")
+    pods = Pods(
+        images=step_images(),
+        hours=_hours(taken["timeout"]),
+        retries=taken["retries"],
+        shm_size=taken["shm_size"],
+        scratch_size=taken["scratch_size"],
+        model_cache_claim=taken["model_cache_claim"],
+        queue=taken["queue"],
+        priority=taken["priority_class"],
+        pull_secrets=tuple(taken["pull_secret"]),
+        labels=dict(label.split("=", 1) for label in taken["pod_label"]),
+    )
+    return Fixed(pods, taken["cache_training"])
+
+
+def step_images() -> dict[str, str]:
+    """Every step's image by digest, or by tag where no digest is to be had, which is said."""
+    try:
+        settle_tag()
+    except Refused as error:
+        raise UserError(str(error)) from None
+    named = {step: image(IMAGE_OF.get(step, step)) for step in STEPS}
+    found: dict[str, str] = {}
+    for name in sorted(set(named.values())):
+        try:
+            found[name] = by_digest(name)
+        except NoDigest as error:
+            click.echo(f"Images are named by tag, {os.environ['TAG']}, not by digest: {error}.", err=True)
+            return named
+    return {step: found[name] for step, name in named.items()}
+
+
+def check_name(output: Path) -> None:
+    """UserError when kfp's compiler would not take this name for its file."""
+    if output.suffix not in SUFFIXES:
+        raise UserError(f"-o {output} is no name for a pipeline: it must end in .yaml or .yml.")
+
+
+def write_pipeline(output: Path, fixed: Fixed) -> None:
+    """Compile into a file; UserError when its place cannot be written."""
+    from kfp.compiler import Compiler
+
+    from pipeline import make_pipeline
+
+    pipeline = make_pipeline(cache_training=fixed.cache_training, pods=fixed.pods)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        # kfp.Compiler writes in place; the version is what makes KFP's cache notice changed code
+        Compiler().compile(pipeline, str(output), pipeline_parameters={"code_version": code_version()})
+    except OSError as error:
+        raise UserError(
+            f"-o {output} cannot be written ({error.strerror}): name a file in a writable folder."
+        ) from None
+
+
+@contextmanager
+def compiled(fixed: Fixed) -> Iterator[Path]:
+    """The compiled pipeline as a file that lives as long as the context."""
+    with tempfile.TemporaryDirectory(prefix="grpo-compile-") as folder:
+        file = Path(folder) / "pipeline.yaml"
+        write_pipeline(file, fixed)
+        yield file
+
+
+def version_name() -> str:
+    """What a version of the pipeline is called in KFP: the code's digest and the images' tag."""
+    return f"{code_version()}-{os.environ.get('TAG', 'dev')}"
+
+
+def _hours(given: tuple[str, ...]) -> dict[str, float]:
+    hours = {}
+    for text in given:
+        step, _, number = text.partition("=")
+        if step not in STEPS or not re.fullmatch(r"\d+(\.\d+)?", number) or float(number) < 0.01:
+            raise UserError(f"--timeout {text!r} is no deadline: write STEP=HOURS, with one of {', '.join(STEPS)}.")
+        hours[step] = float(number)
+    return hours

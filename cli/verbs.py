@@ -1,0 +1,276 @@
+"""The verbs for Kubeflow Pipelines: what each takes on the command line, what it does, and what it says."""
+
+import threading
+import webbrowser
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli import parameters
+from cli.compiling import check_name, fixed_options, take_fixed, write_pipeline
+from cli.endpoint import Endpoint, endpoint_options, take_endpoint
+from cli.submit import EXPERIMENT, Place, parameters_for_cluster, parameters_to_resume, start_run
+from components.shared.errors import InfraError, UserError
+
+note = partial(click.echo, err=True)
+
+
+def compile_command() -> click.Command:
+    own = [
+        click.Option(["-o", "--output"], type=click.Path(path_type=Path), required=True, help="File to write (.yaml).")
+    ]
+    return click.Command("compile", params=[*own, *fixed_options()], callback=_compile, help=_compile.__doc__)
+
+
+def _compile(output: Path, **options: Any) -> None:
+    """Write the pipeline as a file that Kubeflow Pipelines accepts."""
+    check_name(output)
+    write_pipeline(output, take_fixed(options))
+    click.echo(f"Wrote {output}.")
+
+
+def upload_command() -> click.Command:
+    options: list[click.Parameter] = [*fixed_options(), *endpoint_options()]
+    return click.Command("upload", params=options, callback=_upload, help=_upload.__doc__)
+
+
+def _upload(**options: Any) -> None:
+    """Upload the pipeline to Kubeflow Pipelines, as a new version of the same pipeline."""
+    from cli.uploading import PIPELINE, upload
+
+    endpoint, fixed = take_endpoint(options), take_fixed(options)
+    pipeline, version, name, new = upload(endpoint, fixed)
+    click.echo(f"{'Uploaded' if new else 'There already:'} {PIPELINE}, version {name}")
+    click.echo(f"  page   {endpoint.ui}/#/pipelines/details/{pipeline}/version/{version}")
+    click.echo("  run it from that page, or with: python pipeline.py run")
+
+
+def upload_demo_command() -> click.Command:
+    return click.Command("upload-demo", callback=_upload_demo, help=_upload_demo.__doc__)
+
+
+def _upload_demo() -> None:
+    """Put the demo's model and problems into the store, for a first run on the cluster."""
+    from cli.uploading import upload_demo
+
+    click.echo(f"The demo is in the store. Run it on the cluster with:\n  {upload_demo()}")
+
+
+def run_command() -> click.Command:
+    own = [
+        *_submit_options("Name of the run in KFP's list."),
+        click.Option(["--resume"], metavar="RUN", help="Id of a run that failed: go on from its newest checkpoint."),
+        click.Option(["--follow"], is_flag=True, help="Watch the run until its end."),
+    ]
+    return click.Command("run", params=[*own, *_shared_options()], callback=_run, help=_run.__doc__)
+
+
+def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> int:
+    """Run the pipeline on Kubeflow Pipelines; the parameters are those of `local`."""
+    endpoint, fixed_given, place, given = _submitted(options)
+    if resume:
+        given = parameters_to_resume(endpoint, resume, given)
+    wanted = parameters_for_cluster(given, note)
+    run_id = start_run(endpoint, take_fixed(fixed_given), wanted, place, name or f"grpo-code {wanted['model_name']}")
+    click.echo(f"Started run {run_id}" + (f", which continues {wanted['resume_run']}" if resume else ""))
+    click.echo(f"  page     {endpoint.run_link(run_id)}")
+    click.echo(f"  watch    python pipeline.py watch {run_id}")
+    click.echo(f"  report   python pipeline.py report {wanted['resume_run'] or run_id}")
+    click.echo(f"  logs     python pipeline.py logs {run_id} train")
+    click.echo(f"  stuck?   python pipeline.py doctor --run {run_id}")
+    if follow:
+        from cli.following import watch
+
+        return watch(endpoint, run_id, namespace=endpoint.namespace)
+    return 0
+
+
+def schedule_command() -> click.Group:
+    """`schedule` with its own verbs."""
+    group = click.Group("schedule", help="Recurring runs: create, list, disable, delete.")
+    create = [
+        *_submit_options("Name of the schedule."),
+        click.Option(["--cron"], required=True, help="When, in UTC: cron's five fields, or six with seconds first."),
+        click.Option(
+            ["--follow-revisions"],
+            is_flag=True,
+            help="Each run takes the newest model and data set, instead of those of today.",
+        ),
+        *_shared_options(),
+    ]
+    group.add_command(click.Command("create", params=create, callback=_schedule_create, help=_schedule_create.__doc__))
+    connection: list[click.Parameter] = [*endpoint_options()]
+    group.add_command(click.Command("list", params=connection, callback=_schedule_list, help=_schedule_list.__doc__))
+    named = [click.Argument(["schedule_id"], metavar="SCHEDULE"), *connection]
+    for name, callback in (("disable", _schedule_disable), ("delete", _schedule_delete)):
+        group.add_command(click.Command(name, params=named, callback=callback, help=callback.__doc__))
+    return group
+
+
+def _schedule_create(cron: str, follow_revisions: bool, name: str | None, **options: Any) -> None:
+    """Create a recurring run of the pipeline as it is now."""
+    from cli import schedule
+    from cli.cron import parse_cron
+
+    when = parse_cron(cron)
+    endpoint, fixed_given, place, given = _submitted(options)
+    wanted = parameters_for_cluster(given, note, follow=follow_revisions)
+    made = schedule.create(endpoint, take_fixed(fixed_given), wanted, place, name=name or "grpo-code", cron=when)
+    click.echo(f"Created schedule {made}: {when.words} (UTC)")
+    click.echo("  next     " + ", ".join(f"{moment:%a %Y-%m-%d %H:%M:%S}" for moment in when.times))
+    pinned = "the newest at each run" if follow_revisions else "those of today"
+    click.echo(f"  reads    model and data set {pinned}; the code is that of today")
+    click.echo(f"  page     {endpoint.schedule_link(made)}")
+    click.echo(f"  stop     python pipeline.py schedule disable {made}")
+
+
+def _schedule_list(**options: Any) -> None:
+    """List the schedules."""
+    from cli import schedule
+
+    found = schedule.lines(take_endpoint(options))
+    click.echo("\n".join(found) or "There are no schedules.")
+
+
+def _schedule_disable(schedule_id: str, **options: Any) -> None:
+    """Switch a schedule off; its runs go on."""
+    from cli import schedule
+
+    schedule.disable(take_endpoint(options), schedule_id)
+    click.echo(f"Schedule {schedule_id} starts nothing any more; its page in KFP can switch it on again.")
+
+
+def _schedule_delete(schedule_id: str, **options: Any) -> None:
+    """Delete a schedule; a run of it that is at work ends, the finished ones stay in KFP's list."""
+    from cli import schedule
+
+    schedule.delete(take_endpoint(options), schedule_id)
+    click.echo(f"Deleted schedule {schedule_id}.")
+
+
+def watch_command() -> click.Command:
+    own = [click.Argument(["run_id"], metavar="RUN"), *endpoint_options()]
+    return click.Command("watch", params=own, callback=_watch, help=_watch.__doc__)
+
+
+def _watch(run_id: str, **options: Any) -> int:
+    """Show a run's steps until it ends; exits 0 if it succeeded, 1 if not."""
+    from cli.following import watch
+
+    endpoint = take_endpoint(options)
+    return watch(endpoint, run_id, namespace=endpoint.namespace)
+
+
+def report_command() -> click.Command:
+    own = [
+        click.Argument(["run_id"], metavar="RUN", default="latest"),
+        click.Option(["--port"], type=click.IntRange(0, 65535), default=0, help="Port on this machine; any free one."),
+        click.Option(["--open/--no-open", "browser"], default=False, help="Open the page in a browser."),
+    ]
+    return click.Command("report", params=own, callback=_report, help=_report.__doc__)
+
+
+def _report(run_id: str, port: int, browser: bool) -> int:
+    """Show a run's pages, from the store at $GRPO_STORE, in this machine's browser; RUN is an id or `latest`."""
+    from cli.serving import serving
+    from components.shared.run import latest
+    from components.shared.store import open_store
+
+    store = open_store()
+    run = latest(store) if run_id == "latest" else run_id
+    if not run:
+        raise UserError(f"The store {store.uri('')} holds no finished run: name the run's id.")
+    with serving(store, run, port) as server:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        click.echo(f"Run {run}: {address} (Ctrl-C ends it)")
+        if browser:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            click.echo()
+    return 0
+
+
+def logs_command() -> click.Command:
+    own = [
+        click.Argument(["run_id"], metavar="RUN"),
+        click.Argument(["step"], required=False),
+        click.Option(["--context"], help="Context of the kubeconfig [the current one]."),
+        *endpoint_options(),
+    ]
+    return click.Command("logs", params=own, callback=_logs, help=_logs.__doc__)
+
+
+def _logs(run_id: str, step: str | None, context: str | None, **options: Any) -> int:
+    """Print what a run's steps printed: from their pods, or where those are gone, from KFP's bucket."""
+    from cli.cluster import Cluster
+    from cli.pods import archived_logs, logs
+    from components.pods import STEPS
+
+    if step is not None and step not in STEPS:
+        raise UserError(f"There is no step {step!r}: use one of {', '.join(STEPS)}.")
+    namespace, found = options["namespace"], False
+    try:
+        pods = logs(Cluster.connect(context, namespace), run_id, step)
+        for heading, text in pods:
+            found = _print_log(heading, text)
+    except (UserError, InfraError) as error:
+        note(f"The pods cannot be asked: {error}")
+    if not found:
+        endpoint = take_endpoint(options)
+        for heading, text in archived_logs(*_archive_of(endpoint, run_id), run_id, step):
+            found = _print_log(heading, text)
+    if not found:
+        raise UserError(
+            f"There are no logs of run {run_id}{f', step {step},' if step else ''} here: its pods are gone or have not "
+            "started, and KFP's bucket has none."
+        )
+    return 0
+
+
+def _archive_of(endpoint: Endpoint, run_id: str) -> tuple[str, str]:
+    """Where KFP has put a run's logs: (pipeline root, pipeline's name)."""
+    from cli.submit import run_of
+
+    run = run_of(endpoint, run_id)
+    root = (run.runtime_config.pipeline_root if run.runtime_config else None) or ""
+    return root, "grpo-code"
+
+
+def _print_log(heading: str, text: str) -> bool:
+    click.echo(f"==> {heading}")
+    click.echo(text.rstrip("\n"))
+    return True
+
+
+def _submit_options(name_help: str) -> list[click.Parameter]:
+    """What run and schedule create have in common beside the parameters."""
+    return [
+        click.Option(
+            ["--params"], type=click.Path(path_type=Path), help="TOML file of parameters; options win over it."
+        ),
+        click.Option(["--name"], help=name_help),
+        click.Option(["--experiment"], default=EXPERIMENT, show_default=True, help="KFP's experiment, made if needed."),
+        click.Option(["--service-account"], default="", help="ServiceAccount of the pods [KFP's own choice]."),
+        click.Option(["--pipeline-root"], default="", help="Where KFP keeps its artifacts [KFP's own choice]."),
+    ]
+
+
+def _shared_options() -> list[click.Option]:
+    return [*fixed_options(), *endpoint_options(), *parameters.options()]
+
+
+def _submitted(options: dict[str, Any]) -> tuple[Endpoint, dict[str, Any], Place, dict[str, Any]]:
+    """The endpoint, the options of what is fixed, the place, and the parameters of file and options together.
+
+    What is fixed is looked into last: it asks the registry, and a wrong parameter should not wait for that.
+    """
+    endpoint = take_endpoint(options)
+    fixed_given = {str(option.name): options.pop(option.name) for option in fixed_options()}
+    place = Place(*(options.pop(name) for name in ("experiment", "service_account", "pipeline_root")))
+    file = options.pop("params")
+    from_file = parameters.read_file(file) if file else {}
+    return endpoint, fixed_given, place, {**from_file, **{k: v for k, v in options.items() if v is not None}}

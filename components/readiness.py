@@ -1,0 +1,92 @@
+"""What the pipeline's first step asks before anything costly runs: can the store be written, does the sandbox judge?
+
+Every service is tried by doing what the steps will do. All that is missing is said at once.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from components import revisions
+from components.shared.errors import FAILURE_KEY, InfraError, UserError
+from components.shared.progress import say
+from components.shared.run import folder_of, on_cluster, this_run
+from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, SandboxClient
+from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, open_store
+
+SANDBOX_SECONDS = 60.0  # a replica that is just being replaced comes back within that
+PROGRAM = Item(
+    program="def one():\n    return 1\n", entry_point="one", setup="", tests=["assert one() == 1"], timeout_s=5
+)
+
+
+def verify(given: Mapping[str, Any]) -> None:
+    """Try store and sandbox; UserError for what is not set up, InfraError for what does not answer."""
+    if on_cluster():
+        refuse_missing_keys(given["store_secret"])
+    store = open_store()
+    try_store(store)
+    if this_run():
+        store.delete(f"{folder_of(this_run())}/{FAILURE_KEY}")  # of an attempt before this one
+    try_sandbox(given["sandbox_url"], given["sandbox_secret"])
+
+
+def pinned(given: Mapping[str, Any]) -> tuple[str, str]:
+    """The revisions of model and data set that this run reads, as (model, data set): commits or digests."""
+    if on_cluster():
+        for name, forms in (("model_name", "a hub id"), ("dataset", "mbpp, a hub id")):
+            if given[name].startswith(("/", ".", "~")):
+                raise UserError(f"{name} {given[name]!r} is a path, which no pod has: use {forms} or an s3:// address.")
+    # A commit or digest that was taken at submit is what every step goes by; a directory may have moved since.
+    asked_for_both = given["model_revision"] and given["dataset_revision"]
+    if asked_for_both and not on_cluster():
+        return given["model_revision"], given["dataset_revision"]
+    model = revisions.model_revision(given["model_name"], given["model_revision"])
+    data = revisions.dataset_revision(given["dataset"], given["dataset_revision"])
+    for what, asked, found in (("model", "model_revision", model), ("dataset", "dataset_revision", data)):
+        if given[asked] != found:
+            say("check", f"{what} is pinned at revision {found}")
+    return model, data
+
+
+def refuse_missing_keys(store_secret: str) -> None:
+    """UserError when the store's Secret has not reached this pod, or lacks keys."""
+    lacks = [name for name in S3_SETTINGS if not os.environ.get(name)]
+    if not lacks or not (os.environ.get(STORE_VARIABLE) or "").startswith("s3://"):
+        return
+    raise UserError(
+        f"The Secret {store_secret} with the store's keys is missing in this namespace, or lacks {', '.join(lacks)}: "
+        f"`kubectl create secret generic {store_secret} --from-literal=S3_ENDPOINT=... "
+        "--from-literal=S3_ACCESS_KEY=... --from-literal=S3_SECRET_KEY=... --from-literal=S3_SECURE=true`."
+    )
+
+
+def try_store(store: Store) -> None:
+    """Write, read and remove an object, as the steps will; InfraError says which of them failed."""
+    key, content = f"cache/probe-{secrets.token_hex(4)}", secrets.token_bytes(16)
+    store.write(key, content)
+    try:
+        if store.read(key) != content:
+            raise InfraError(f"The store gave back other bytes than were written to {store.uri(key)}.")
+    except KeyError:
+        raise InfraError(f"The store lost {store.uri(key)} as soon as it was written.") from None
+    finally:
+        store.delete(key)
+
+
+def try_sandbox(sandbox_url: str, sandbox_secret: str) -> None:
+    """Have one program judged, which also proves the token and that the network lets this pod through."""
+    url = os.environ.get(URL_VARIABLE) or sandbox_url
+    client = SandboxClient(url, retry_seconds=SANDBOX_SECONDS)
+    client.version()
+    verdict = client.judge([PROGRAM])[0]
+    if verdict.passed:
+        return
+    if "HTTP 401" in verdict.detail or "HTTP 403" in verdict.detail:
+        token = "its token" if os.environ.get(TOKEN_VARIABLE) else "a token, and none reached this step"
+        raise UserError(
+            f"The sandbox at {url} wants {token}: put the TOKEN of its Secret into the Secret {sandbox_secret} of the "
+            "pipeline's namespace."
+        )
+    raise InfraError(f"The sandbox at {url} cannot judge a correct program ({verdict.outcome}: {verdict.detail}).")

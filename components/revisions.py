@@ -1,0 +1,108 @@
+"""What exactly a run reads: its model and its data set, each pinned by a commit or a digest.
+
+Both values are parameters of the steps and so part of every cache key: an edited row or a moved tag is a miss. They
+are pinned at submit, and again by the pipeline's first step for a run that was started without a submit or that is to
+follow the newest. Inputs that do not exist are refused here.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS
+from components.shared.errors import UserError
+from components.shared.manifest import MANIFEST
+from components.shared.model_hub import HUB_ID, hub_commit
+from components.shared.store import split_address
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+IN_BUCKET = "s3://"
+
+
+def model_revision(name: str, revision: str) -> str:
+    """The model's commit on the hub, or the digest of what a directory or an s3:// address holds."""
+    if name.startswith(IN_BUCKET):
+        return _agreed("model_revision", revision, stored_model_digest(name), name)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        _check_model_files({path.name for path in folder.iterdir()}, f"directory {folder}")
+        return _agreed("model_revision", revision, _folder_digest(folder), str(folder))
+    if folder.exists() or not HUB_ID.fullmatch(name):
+        raise UserError(f"The model directory {name} does not exist: name a directory that holds a model, or a hub id.")
+    return hub_commit("model", name, revision or "main")
+
+
+def dataset_revision(dataset: str, revision: str) -> str:
+    """The data set's commit on the hub, or the digest of what files or an s3:// address hold."""
+    if dataset in NAMED_DATASETS:
+        return hub_commit("dataset", NAMED_DATASETS[dataset][0], revision or "main")
+    if dataset.startswith(IN_BUCKET):
+        return _agreed("dataset_revision", revision, _objects_digest(dataset), dataset)
+    path = Path(dataset).expanduser()
+    if path.is_dir():
+        return _agreed("dataset_revision", revision, _folder_digest(path), dataset)
+    if path.is_file():
+        return _agreed("dataset_revision", revision, digest(path.parent, [path]), dataset)
+    if path.suffix in DATA_SUFFIXES or not HUB_ID.fullmatch(dataset):
+        raise UserError(f"The data set {dataset} does not exist: {DATASET_FORMS}.")
+    return hub_commit("dataset", dataset, revision or "main")
+
+
+def stored_model_digest(address: str) -> str:
+    """What stands for the contents of the model at s3://bucket/folder, without reading gigabytes of weights.
+
+    The digest of its manifest where there is one, else of its objects' names, sizes and ETags.
+    """
+    store, folder = split_address(address)
+    marks = store.fingerprints(folder + "/")
+    if f"{folder}/{MANIFEST}" in marks:
+        return hashlib.sha256(store.read(f"{folder}/{MANIFEST}")).hexdigest()
+    if not marks:
+        raise UserError(f"The model {address} does not exist: the bucket holds nothing below that key.")
+    _check_model_files({key.removeprefix(f"{folder}/") for key in marks}, address)
+    return hashlib.sha256("".join(f"{key}\0{mark}\n" for key, mark in sorted(marks.items())).encode()).hexdigest()
+
+
+def digest(root: Path, files: Iterable[Path]) -> str:
+    """sha256 over names and contents, in the order of the names."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        try:
+            with path.open("rb") as stream:
+                contents = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}): make it readable.") from None
+        total.update(f"{path.relative_to(root).as_posix()}\0{contents}\n".encode())
+    return total.hexdigest()
+
+
+def _check_model_files(names: set[str], where: str) -> None:
+    if "config.json" not in names:
+        raise UserError(f"The {where} holds no model: config.json is missing.")
+    if not names & set(TOKENIZER_FILES):
+        raise UserError(f"The model {where} has no tokenizer: {' or '.join(TOKENIZER_FILES)} is missing.")
+    if not any(name.endswith((".safetensors", ".bin")) for name in names):
+        raise UserError(f"The model {where} has no weights: *.safetensors is missing.")
+
+
+def _agreed(parameter: str, asked: str, found: str, where: str) -> str:
+    """The digest found; a revision that was asked for must be that digest, for a directory has no other."""
+    if asked and asked != found:
+        raise UserError(f"{parameter} {asked!r} is not what {where} holds now ({found}): leave it empty.")
+    return found
+
+
+def _folder_digest(folder: Path) -> str:
+    return digest(folder, (path for path in folder.rglob("*") if path.is_file()))
+
+
+def _objects_digest(address: str) -> str:
+    """The digest of the object at s3://bucket/key, or of all objects below that key."""
+    store, key = split_address(address)
+    total = hashlib.sha256()
+    keys = [key] if store.exists(key) else store.keys(key + "/")
+    for each in keys:
+        total.update(f"{each}\0{hashlib.sha256(store.read(each)).hexdigest()}\n".encode())
+    if not keys:
+        raise UserError(f"The data set {address} does not exist: the bucket has no such object and none below it.")
+    return total.hexdigest()

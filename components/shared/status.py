@@ -1,0 +1,69 @@
+"""The end of a run for those who were not watching: `runs/<run>/status.json` and the page `status.html` beside it."""
+
+import json
+import time
+from typing import Any
+
+from components.shared.errors import FAILURE_KEY
+from components.shared.pages import clip, render
+from components.shared.progress import say
+from components.shared.run import folder_of, on_cluster, run_id_of, this_run
+from components.shared.store import Store, open_store
+
+STATUS, PAGE = "status.json", "status.html"
+REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
+OUTCOMES = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "stopped", "CANCELLED": "stopped"}
+UNKNOWN = "It ended without a sentence of its own: a killed or evicted pod, or one that never started."
+
+
+def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dict[str, Any]:
+    """Write both files and return what status.json says; run_id is this attempt's id, resume_run that of the first.
+
+    state and error are KFP's own words for how the run ended.
+    """
+    store, run, attempt = open_store(), run_id_of(run_id, resume_run), this_run() or run_id
+    outcome = OUTCOMES.get(state.upper(), state.lower() or "unknown")
+    failure = _failure(store, attempt) if outcome != "succeeded" else None
+    status = {
+        "run_id": run,
+        "attempt": attempt,
+        "outcome": outcome,
+        "failed_step": failure["step"] if failure else None,
+        "message": failure["message"] if failure else ("" if outcome == "succeeded" else clip(error or UNKNOWN, 1000)),
+        "resume": "" if outcome == "succeeded" else resume_command(attempt),
+        "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    reports = [name for name in REPORTS if store.exists(f"{folder_of(run)}/{name}")]
+    page = render(
+        "status.html",
+        title=f"{outcome.capitalize()} · grpo-code",
+        refresh_seconds=None,
+        status=status,
+        store=store.uri(folder_of(run)),
+        reports=reports,
+        evaluation=_evaluation(store, run) if outcome == "succeeded" else None,
+    )
+    store.write(f"{folder_of(run)}/{STATUS}", (json.dumps(status, indent=1, ensure_ascii=False) + "\n").encode())
+    store.write(f"{folder_of(run)}/{PAGE}", page.encode())
+    where = f"{status['failed_step']}: {status['message']}" if failure else status["message"]
+    say("finish", f"run {run} {outcome}{f' ({where})' if where else ''}")
+    return status
+
+
+def resume_command(attempt: str) -> str:
+    """What goes on with a run that did not succeed."""
+    return f"python pipeline.py run --resume {attempt}" if on_cluster() else f"make run ARGS='--run-id {attempt}'"
+
+
+def _failure(store: Store, attempt: str) -> dict[str, Any] | None:
+    try:
+        return dict(json.loads(store.read(f"{folder_of(attempt)}/{FAILURE_KEY}")))
+    except KeyError:
+        return None
+
+
+def _evaluation(store: Store, run: str) -> dict[str, Any] | None:
+    try:
+        return dict(json.loads(store.read(f"{folder_of(run)}/evaluate/evaluation.json")))
+    except KeyError:
+        return None

@@ -1,0 +1,64 @@
+"""A Kubernetes API server as far as the command line asks: it answers what it was told, and keeps what it was sent."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+def kubeconfig(server: str) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": "secret-token"}}],
+            "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in ("here", "there")],
+            "current-context": "here",
+        }
+    )
+
+
+@pytest.fixture
+def configured(tmp_path, monkeypatch):
+    """Writes a kubeconfig for a server's address, and makes it the one in use."""
+
+    def write(server: str) -> None:
+        file = tmp_path / "kubeconfig"
+        file.write_text(kubeconfig(server))
+        monkeypatch.setenv("KUBECONFIG", str(file))
+
+    return write
+
+
+@pytest.fixture
+def answering(configured):
+    """A server that gives every request the answer (status, JSON) that it was told last; what it was sent is kept."""
+    sent, answer = [], {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            sent.append((self.command, self.path, dict(self.headers)))
+            body = json.dumps(answer["body"]).encode()
+            self.send_response(answer["status"])
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_DELETE = do
+
+        def log_message(self, *args: object) -> None:
+            return None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        configured(f"http://127.0.0.1:{server.server_port}")
+
+        def tell(status: int, body: dict) -> list:
+            answer.update(status=status, body=body)
+            return sent
+
+        yield tell
+        server.shutdown()

@@ -1,0 +1,81 @@
+"""Watching a run: the recorded answer of a real Kubeflow Pipelines becomes the steps that a person knows."""
+
+import json
+from pathlib import Path
+
+import pytest
+from kfp_server_api import ApiClient
+
+from cli import following
+from cli.main import main
+from tests.cli.small_kfp import small_kfp
+
+RECORDED = json.loads((Path(__file__).parent / "data/failed_run.json").read_text())
+
+
+def as_client_gives_it(run):
+    class Answer:
+        data = json.dumps(run)
+
+    return ApiClient().deserialize(Answer, "V2beta1Run")
+
+
+def events_of(run, told):
+    return [(event["step"], event["state"]) for event in following.new_events(as_client_gives_it(run), told)]
+
+
+def test_a_recorded_run_is_told_step_by_step_and_once():
+    told = {}
+    assert events_of(RECORDED, told) == [
+        *[("check", state) for state in ("running", "done")],
+        *[("fetch_model", state) for state in ("running", "done")],
+        *[("prepare", state) for state in ("running", "done")],
+        *[("train", state) for state in ("running", "failed")],
+        *[("finish", state) for state in ("running", "done")],
+    ]
+    assert events_of(RECORDED, told) == []
+
+
+def test_a_step_that_works_is_told_before_it_ends():
+    tasks = RECORDED["run_details"]["task_details"]
+    working = [{**task, "state": "RUNNING"} if task.get("display_name") == "train" else task for task in tasks]
+    told = {}
+    assert ("train", "running") in events_of({**RECORDED, "run_details": {"task_details": working}}, told)
+    assert told["train"] == "running"
+    assert events_of(RECORDED, told) == [("train", "failed")]
+
+
+@pytest.mark.parametrize(
+    ("task", "step"),
+    [
+        ("train", "train"),
+        ("train-2", "train"),
+        ("filter-learnable", "filter"),
+        ("fetch-model", "fetch_model"),
+        ("train-driver", None),
+        ("condition-branches-2", None),
+        ("executor", None),
+    ],
+)
+def test_only_what_does_a_steps_work_is_a_step(task, step):
+    assert following.step_of(task) == step
+
+
+def test_the_end_of_a_run_says_what_to_do_next(capsys, monkeypatch):
+    for name in ("S3_ENDPOINT", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    with small_kfp() as kfp:
+        kfp.runs["r1"] = {**RECORDED, "run_id": "r1", "error": {"message": "step failed"}}
+        kfp.runs["r2"] = {**RECORDED, "run_id": "r2", "state": "SUCCEEDED"}
+        kfp.runs["r3"] = {**kfp.runs["r2"], "run_id": "r3", "runtime_config": {"parameters": {"resume_run": "r1"}}}
+        for run, code in (("r1", 1), ("r2", 0), ("r3", 0)):
+            with pytest.raises(SystemExit) as ended:
+                main(["watch", run, "--endpoint", kfp.url])
+            assert ended.value.code == code
+    shown = capsys.readouterr().out
+    assert "The run failed: step failed" in shown
+    assert "python pipeline.py run --resume r1" in shown
+    assert "doctor --run r1" in shown
+    assert "The run succeeded. See its report: python pipeline.py report r2" in shown
+    assert "The run succeeded. See its report: python pipeline.py report r1" in shown

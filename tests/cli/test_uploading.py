@@ -1,0 +1,46 @@
+"""`upload-demo`: the demo in the store, whole and with digests, and a command that starts a run of it."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cli.main import main
+from cli.submit import parameters_for_cluster
+from cli.uploading import upload_demo
+from components.shared.errors import UserError
+from components.shared.store import open_store
+from tests.buckets import own_bucket
+from tests.cli.small_kfp import small_kfp
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_the_demo_is_there_and_its_command_starts_a_run(monkeypatch, capsys):
+    with own_bucket(monkeypatch), small_kfp() as kfp:
+        words = shlex.split(upload_demo())
+        store = open_store()
+        files = json.loads(store.read("demo/model/manifest.json"))["files"]
+        assert set(files) >= {"config.json", "model.safetensors", "tokenizer.json"}
+        assert all(store.exists(f"demo/model/{name}") for name in files)
+        assert store.exists("demo/problems/train.jsonl")
+        assert words[:3] == ["python", "pipeline.py", "run"]
+        monkeypatch.chdir(ROOT)
+        with pytest.raises(SystemExit) as ended:
+            main([*words[2:], "--endpoint", kfp.url])
+        assert ended.value.code == 0, capsys.readouterr().err
+        sent = kfp.bodies("/runs")[-1]["runtime_config"]["parameters"]
+        assert (sent["model_name"], sent["gpus"]) == ("s3://bucket/demo/model", "0")
+        assert len(sent["model_revision"]) == len(sent["dataset_revision"]) == 64
+        assert sent["lora_r"] == 16
+
+
+def test_a_store_on_this_machine_is_no_store_for_pods(store_root):
+    with pytest.raises(UserError, match="set GRPO_STORE=s3://bucket/prefix"):
+        upload_demo()
+
+
+def test_a_model_that_is_not_in_the_store_is_refused_at_submit(monkeypatch):
+    with own_bucket(monkeypatch), pytest.raises(UserError, match="holds nothing below that key"):
+        parameters_for_cluster({"model_name": "s3://bucket/x", "dataset": "s3://bucket/y"}, print)

@@ -1,0 +1,59 @@
+"""Every trouble of a pod provoked on a real cluster, and named by `doctor --run`, asked as a person would."""
+
+import json
+import sys
+import time
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.record import hollow_node, reach, release, start
+from tests.cluster.troubles import CASES, RUN, Case
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+
+def run_of(case: Case) -> str:
+    return f"{RUN}-{case.name}"
+
+
+@pytest.fixture(scope="module")
+def troubled(cluster: Cluster, python_image: str):
+    """A namespace with a pod in every trouble, each of a run of its own, all started at once."""
+    with cluster.namespace("doctor-run") as namespace, hollow_node(cluster):
+        cluster.kubectl("create", "secret", "generic", "half-a-secret", "-n", namespace, "--from-literal=KEY=x")
+        for case in CASES:
+            start(cluster, namespace, case, python_image, run=run_of(case))
+        try:
+            yield namespace
+        finally:
+            release(cluster, namespace)
+
+
+def doctor(cluster: Cluster, namespace: str, run: str) -> tuple[int, dict]:
+    command = [sys.executable, "pipeline.py", "doctor", "--run", run, "--namespace", namespace, "--json"]
+    done = cluster.run(*command, check=False)
+    assert done.stdout, done.stderr
+    findings = json.loads(done.stdout)["findings"]
+    assert len(findings) == 1
+    return done.returncode, findings[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_trouble_is_named(cluster, troubled, case):
+    reach(cluster, troubled, case)
+    code, finding = doctor(cluster, troubled, run_of(case))
+    for words in case.said:
+        assert words.replace(RUN, run_of(case)) in f"{finding['seen']} -> {finding['mend']}"
+    assert code == (0 if case.name == "fine" else 1)
+
+
+def test_a_run_that_does_not_exist(cluster, troubled):
+    code, finding = doctor(cluster, troubled, "0000")
+    assert (code, finding["seen"]) == (1, "nothing is known of a run 0000")
+
+
+def test_the_answer_comes_at_once(cluster, troubled):
+    begun = time.monotonic()
+    doctor(cluster, troubled, run_of(CASES[0]))
+    assert time.monotonic() - begun < 60

@@ -1,0 +1,83 @@
+"""The last page: what became of the run, in one sentence, and how to go on."""
+
+import json
+
+import pytest
+
+from components.shared.errors import UserError, reported
+from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE
+from components.shared.status import UNKNOWN, write_status
+from components.shared.store import open_store
+
+
+@pytest.fixture
+def pod(store_root, monkeypatch):
+    """As in a step's pod of run `kfp-1`."""
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-1")
+    return open_store()
+
+
+def page(store, run="kfp-1"):
+    return store.read(f"runs/{run}/status.html").decode()
+
+
+def test_a_success_shows_the_figures_and_the_reports(pod):
+    evaluation = {
+        "base": {"pass_at_1": 0.25},
+        "tuned": {"pass_at_1": 0.5},
+        "difference": {"pass_at_1": 0.25, "ci95": [0.1, 0.4]},
+    }
+    pod.write("runs/kfp-1/evaluate/evaluation.json", json.dumps(evaluation).encode())
+    pod.write("runs/kfp-1/evaluate/report.html", b"report")
+    status = write_status("kfp-1", "", state="SUCCEEDED", error="")
+    assert (status["outcome"], status["message"], status["resume"]) == ("succeeded", "", "")
+    assert json.loads(pod.read("runs/kfp-1/status.json")) == status
+    assert "The run succeeded" in page(pod)
+    assert "+25.0 points" in page(pod)
+    assert 'href="evaluate/report.html"' in page(pod)
+    assert "train/report.html" not in page(pod)
+
+
+def test_a_failure_says_the_steps_own_sentence_and_how_to_go_on(pod, capsys):
+    with pytest.raises(SystemExit), reported("train"):
+        raise UserError("The number is <too> small: give a larger one.")
+    status = write_status("kfp-1", "", state="FAILED", error="Error (exit code 2)")
+    assert (status["failed_step"], status["message"]) == ("train", "The number is <too> small: give a larger one.")
+    assert status["resume"] == "python pipeline.py run --resume kfp-1"
+    assert "train: The number is &lt;too&gt; small" in page(pod)
+    assert "run --resume kfp-1" in page(pod)
+    assert "run kfp-1 failed (train: The number" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("error", "message"), [("", UNKNOWN), ("pod deleted", "pod deleted")])
+def test_a_pod_that_could_not_speak(pod, error, message):
+    status = write_status("kfp-1", "", state="FAILED", error=error)
+    assert (status["failed_step"], status["message"]) == (None, message)
+
+
+def test_what_continues_a_run_writes_into_the_first_ones_folder(pod, monkeypatch):
+    monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-2")
+    status = write_status("kfp-2", "kfp-1", state="FAILED", error="")
+    assert (status["run_id"], status["attempt"]) == ("kfp-1", "kfp-2")
+    assert status["resume"].endswith("--resume kfp-2")
+    assert "run kfp-1" in page(pod, "kfp-1")
+
+
+def test_on_one_machine_the_advice_is_that_of_the_local_run(store_root, monkeypatch):
+    monkeypatch.delenv(POD_RUN_VARIABLE, raising=False)
+    monkeypatch.setenv(RUN_VARIABLE, "own")
+    status = write_status("kfp-local", "", state="FAILED", error="")
+    assert (status["run_id"], status["resume"]) == ("own", "make run ARGS='--run-id own'")
+
+
+def test_a_store_that_is_gone_does_not_hide_the_failure(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GRPO_STORE", str(tmp_path / "file/store"))
+    monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-1")
+    with pytest.raises(SystemExit) as ended, reported("train"):
+        raise UserError("Too small.")
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert "train: Too small." in shown
+    assert "could not be written down" in shown
