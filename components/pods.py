@@ -115,14 +115,20 @@ def _secrets(task: Any, needs: Needs, given: Mapping[str, Any], pods: Pods) -> N
         kubernetes.set_image_pull_secrets(task, list(pods.pull_secrets))
 
 
+def labels_of(step: str) -> dict[str, str]:
+    """What network policies and people know a step's pod by."""
+    labels = {"app.kubernetes.io/part-of": "grpo-code", STEP_LABEL: step}
+    if STEPS[step].judges:
+        labels[SANDBOX_CLIENT] = "true"
+    if STEPS[step].hub:
+        labels[HUB_CLIENT] = "true"
+    return labels
+
+
 def _labels(task: Any, step: str, needs: Needs, pods: Pods) -> None:
     from kfp import kubernetes
 
-    labels = {"app.kubernetes.io/part-of": "grpo-code", STEP_LABEL: step, **pods.labels}
-    if needs.judges:
-        labels[SANDBOX_CLIENT] = "true"
-    if needs.hub:
-        labels[HUB_CLIENT] = "true"
+    labels = {**pods.labels, **labels_of(step)}
     if needs.gpu and pods.queue:
         labels[KUEUE_QUEUE] = pods.queue
     if needs.gpu and pods.priority:

@@ -20,12 +20,12 @@ from components.shared.store import S3_SETTINGS
 
 OLDEST_KFP = (2, 15)  # optional Secrets; older backends refuse the compiled pipeline
 SANDBOX_SECRET, SANDBOX_KEY = "grpo-code-sandbox", "TOKEN"
-# What KFP's driver and launcher and Argo's executor do with the account of a run: (verb, API group, resource).
+# What Argo's executor and KFP's launcher do with the account of a run: (verb, API group, resource, name).
 RIGHTS = (
-    ("create", "argoproj.io", "workflowtaskresults"),
-    ("patch", "argoproj.io", "workflowtaskresults"),
-    ("get", "", "configmaps"),
-    ("get", "", "secrets"),
+    ("create", "argoproj.io", "workflowtaskresults", ""),
+    ("patch", "argoproj.io", "workflowtaskresults", ""),
+    ("get", "", "configmaps", "kfp-launcher"),
+    ("get", "", "secrets", "mlpipeline-minio-artifact"),
 )
 OWN_ACCOUNT = "grpo-code-runner"  # made by manifests/base/pipeline
 SINGLE_USER_ACCOUNT, PROFILE_ACCOUNT = "pipeline-runner", "default-editor"
@@ -100,8 +100,8 @@ def account_findings(place: Installation) -> Iterator[Finding]:
         return
     user = f"system:serviceaccount:{space}:{account}"
     refused = []
-    for verb, group, resource in RIGHTS:
-        asked = {"namespace": space, "verb": verb, "group": group, "resource": resource}
+    for verb, group, resource, name in RIGHTS:
+        asked = {"namespace": space, "verb": verb, "group": group, "resource": resource, "name": name}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -109,7 +109,7 @@ def account_findings(place: Installation) -> Iterator[Finding]:
         }
         answer = place.cluster.create("subjectaccessreviews", body)
         if not answer["status"].get("allowed"):
-            refused.append(f"{verb} {resource}{'.' + group if group else ''}")
+            refused.append(f"{verb} {resource}{'.' + group if group else ''}{'/' + name if name else ''}")
     if refused:
         own = f"make deploy NAMESPACE={space} and --service-account {OWN_ACCOUNT}, or give {account} KFP's role"
         mend = f"{own}; then: kubectl auth can-i {refused[0]} -n {space} --as={user}"

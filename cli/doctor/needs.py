@@ -9,8 +9,8 @@ from kubernetes.utils.quantity import parse_quantity
 from cli.cluster import Object
 from cli.doctor.capacity import Need
 from components.images import STEPS
-from components.pods import SANDBOX_CLIENT
 from components.pods import STEPS as PODS
+from components.pods import labels_of
 
 
 def steps_of(parameters: Mapping[str, Any]) -> list[str]:
@@ -47,7 +47,11 @@ def step_pod(need: Need, image: str, namespace: str, service_account: str) -> Ob
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"generateName": "grpo-code-doctor-", "namespace": namespace, "labels": {SANDBOX_CLIENT: "true"}},
+        "metadata": {
+            "generateName": "grpo-code-doctor-",
+            "namespace": namespace,
+            "labels": labels_of(need.step.split("+")[0]),
+        },
         "spec": {
             "restartPolicy": "Never",
             "serviceAccountName": service_account,

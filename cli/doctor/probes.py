@@ -18,7 +18,7 @@ from cli.doctor.inside_findings import layer_findings, replica_findings, store_f
 from cli.doctor.installation import SANDBOX_KEY, Installation
 from cli.doctor.needs import steps_of
 from cli.doctor.pods import REFUSING, Order, Outcome, Probe, ProbePods, secret_env
-from components.pods import SANDBOX_CLIENT, STORE_KEYS
+from components.pods import SANDBOX_CLIENT, STORE_KEYS, labels_of
 from components.pods import STEPS as PODS
 from components.shared.sandbox import TOKEN_VARIABLE
 
@@ -99,12 +99,12 @@ def client_probe(place: Installation, key: str, inner: Targets, outer: Targets) 
         orders.append(("model", {"address": given["model_name"]}))
     env = [secret_env(name, given["store_secret"], name) for name in STORE_KEYS]
     env.append(secret_env(TOKEN_VARIABLE, given["sandbox_secret"], SANDBOX_KEY))
-    return _step_probe(place, "client", "prepare", orders, labels={SANDBOX_CLIENT: "true"}, env=env)
+    return _step_probe(place, "client", "prepare", orders, labels=labels_of("prepare"), env=env)
 
 
 def stranger_probe(place: Installation, targets: Targets) -> Probe:
-    """The pod that the sandbox must not let in."""
-    return _step_probe(place, "stranger", "prepare", [_closed(targets)])
+    """The pod that the sandbox must not let in, labelled like a step that judges nothing."""
+    return _step_probe(place, "stranger", "prepare", [_closed(targets)], labels=labels_of("finish"))
 
 
 def captive_probe(place: Installation, targets: Targets) -> Probe | None:
