@@ -1,6 +1,6 @@
 """The whole pipeline by kfp's Docker runner: `python docker_run.py FOLDER SANDBOX_URL`, images by REGISTRY and TAG.
 
-FOLDER is mounted under its own name into every container: the model and the problems lie there, artifacts are put there.
+FOLDER is mounted under its own name into every container: model and problems lie there, artifacts are put there.
 """
 
 import os
