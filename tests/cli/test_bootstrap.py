@@ -1,6 +1,6 @@
 """Setting up: what is said on machines that will not do, and after an interrupted set-up."""
 
-import subprocess
+import hashlib
 import sys
 from pathlib import Path
 
@@ -69,6 +69,10 @@ def test_a_failed_download_is_said_and_the_next_try_starts_over(
         assert not (fresh / "venv/ready").exists()
 
 
-def test_what_is_set_up_is_not_set_up_again() -> None:
-    done = subprocess.run([sys.executable, bootstrap.__file__], capture_output=True, text=True, check=True)
-    assert done.stdout == ""
+def test_what_is_set_up_is_not_set_up_again(fresh: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (fresh / "venv").mkdir()
+    ready = fresh / "venv/ready"
+    ready.write_text(hashlib.sha256(bootstrap.EVERYTHING.read_bytes()).hexdigest())
+    bootstrap.install()  # which would begin by making the environment
+    assert capsys.readouterr().out == ""
+    assert [path.name for path in (fresh / "venv").iterdir()] == ["ready"]
