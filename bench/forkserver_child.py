@@ -6,6 +6,7 @@ its own warm processes: without site, with the standard library alone on sys.pat
 """
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -19,11 +20,11 @@ from sandbox.jail import FILE_BYTES, Jail, Limits
 EXIT_CODES = {0: "passed", 1: "failed", 2: "error", 3: "syntax"}
 
 
-def run(item: dict[str, Any], jail: Jail, memory_bytes: int) -> NoReturn:
+def run(item: dict[str, Any], jail: Jail, limits: Limits) -> NoReturn:
     """In the fork: shut the jail, run program, setup and tests as one text, and leave by the exit code."""
     code = 2
     try:
-        jail.enter(Limits(item["timeout_s"], memory_bytes, FILE_BYTES, zygote.OPEN_FILES), [])
+        jail.enter(limits._replace(cpu_seconds=item["timeout_s"]), [])
         exec("\n".join([item["program"], item["setup"], *item["tests"]]), {"__name__": program.MODULE_NAME})
         code = 0
     except AssertionError:
@@ -34,12 +35,12 @@ def run(item: dict[str, Any], jail: Jail, memory_bytes: int) -> NoReturn:
         os._exit(code)
 
 
-def judge(item: dict[str, Any], jail: Jail, memory_bytes: int) -> dict[str, Any]:
+def judge(item: dict[str, Any], jail: Jail, limits: Limits) -> dict[str, Any]:
     """The verdict, in the service's shape: wall time is cut at `timeout_s`."""
     started = time.monotonic()
     pid = os.fork()
     if pid == 0:
-        run(item, jail, memory_bytes)
+        run(item, jail, limits)
     watched = os.pidfd_open(pid)
     late = not select.select([watched], [], [], item["timeout_s"])[0]
     if late:
@@ -57,17 +58,19 @@ def main() -> None:
     """The process: settings are scratch, memory_bytes and use_landlock; one socket, to the service."""
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
     settings, (service,) = warm.arrive()
-    scratch, memory_bytes = settings["scratch"], settings["memory_bytes"]
+    scratch = settings["scratch"]
+    limits = Limits(math.inf, settings["memory_bytes"], FILE_BYTES, zygote.OPEN_FILES)
     os.mkdir(scratch, 0o700)
     os.chdir(scratch)
     program.restore_site_builtins()
     jail = Jail(scratch=scratch, use_landlock=settings["use_landlock"], receives_descriptors=False)
+    jail.limit_parent(limits)
     reader = wire.Reader(service, limit=wire.MAX_ITEM_BYTES)
     warm.settle()
     answer: dict[str, Any] = {"landlock_abi": landlock.abi()}
     with contextlib.suppress(EOFError):
         while True:
             service.sendall(wire.frame(answer, limit=wire.MAX_ITEM_BYTES))
-            answer = judge(reader.read(), jail, memory_bytes)
+            answer = judge(reader.read(), jail, limits)
             for entry in os.scandir(scratch):
                 os.unlink(entry.path)

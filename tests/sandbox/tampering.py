@@ -103,14 +103,7 @@ TAMPERING = [
         "wire.frame = lambda *a, **k: struct.pack('>I', 8) + b'[\"ok\",9]'\n" + WRONG,
     ),
     Attack(
-        "every socket says passed",
-        "error",
-        "import socket\nreal = socket.socket.sendall\n"
-        "socket.socket.sendall = lambda self, data: real(self, b'\\0\\0\\0\\x08\"passed\"')\n" + WRONG,
-        ["assert f(3) == 9"],
-    ),
-    Attack(
-        "every pipe says passed",
+        "every channel says passed",
         "error",
         "import os\nreal = os.write\nos.write = lambda channel, data: real(channel, b'\\0\\0\\0\\x08\"passed\"')\n"
         + WRONG,

@@ -34,6 +34,15 @@ class Limits(NamedTuple):
     file_bytes: int
     open_files: int
 
+    def without_cpu(self) -> list[tuple[int, int]]:
+        """The limits but for CPU time, as the kernel knows them."""
+        return [
+            (resource.RLIMIT_AS, self.memory_bytes),
+            (resource.RLIMIT_FSIZE, self.file_bytes),
+            (resource.RLIMIT_NOFILE, self.open_files),
+            (resource.RLIMIT_CORE, 0),
+        ]
+
 
 def interpreter_paths() -> list[str]:
     """Where the running interpreter finds its standard library and shared objects.
@@ -89,6 +98,7 @@ class Jail:
         may_write = use_landlock and scratch is not None
         self._filter = Filter(may_write=may_write, receives_descriptors=receives_descriptors)
         self._null = os.open(os.devnull, os.O_RDWR)
+        self._inherited: list[tuple[int, int]] = []
         self._ruleset: int | None = None
         if use_landlock:
             readable = [*interpreter_paths(), *SYSTEM_LIBRARIES, *SYSTEM_FILES]
@@ -96,6 +106,12 @@ class Jail:
             if scratch is not None:
                 rules.append((scratch, landlock.SCRATCH))
             self._ruleset = landlock.make_ruleset(rules)
+
+    def limit_parent(self, limits: Limits) -> None:
+        """Put on the calling process what `enter` need not put on its forks any more: all limits but CPU time."""
+        for kind, value in limits.without_cpu():
+            _lower(kind, value)
+        self._inherited = limits.without_cpu()
 
     def enter(self, limits: Limits, descriptors: list[int]) -> None:
         """Shut this process in, for good. Raises OSError when any part fails: nothing foreign may run then.
@@ -113,15 +129,10 @@ class Jail:
         for place, descriptor in enumerate(above):
             os.dup2(descriptor, place)
         os.closerange(len(places), 1 << 16)
-        cpu = math.ceil(limits.cpu_seconds) + SPARE_CPU_SECONDS
-        for kind, value in (
-            (resource.RLIMIT_CPU, cpu),
-            (resource.RLIMIT_AS, limits.memory_bytes),
-            (resource.RLIMIT_FSIZE, limits.file_bytes),
-            (resource.RLIMIT_NOFILE, limits.open_files),
-            (resource.RLIMIT_CORE, 0),
-        ):
-            _lower(kind, value)
+        _lower(resource.RLIMIT_CPU, math.ceil(limits.cpu_seconds) + SPARE_CPU_SECONDS)
+        if self._inherited != limits.without_cpu():
+            for kind, value in limits.without_cpu():
+                _lower(kind, value)
         self._filter.apply()
 
 

@@ -78,9 +78,10 @@ class Judge:
             run = examiner.run(item, [ours.fileno(), quiet], self._zygote, self._service, self._core)
             if run.spent:
                 self._examiner = None
-            gone = bool(run.tests) and run.tests[-1]["outcome"] == "gone"
             # With `ours` still open: a program that sees its connection end would spend time on that before it dies.
-            return run, self._zygote.finish(PATIENCE_SECONDS if gone else 0.0)
+            if run.tests and run.tests[-1]["outcome"] == "gone":
+                return run, self._zygote.finish(PATIENCE_SECONDS)
+            return run, verdict.Ending(cpu_seconds=self._zygote.end())
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ MODULE_NAME = "program"
 MAX_HANDLES = 100_000
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: set for types written in C, never for a `class` statement's
 JAILED = wire.frame("", limit=wire.MAX_MESSAGE_BYTES)  # the first message: the jail is shut, without trouble
+REQUEST_BYTES = 16 << 10  # read at a time
 MAX_TEXT = 300  # characters of an exception's message that are worth sending
 
 
@@ -148,26 +149,28 @@ def raised(error: BaseException) -> list[Any]:
     return ["raise", str(base), str(name)[:100], message_of(error)]
 
 
-def serve(connection: socket.socket, quiet: int, program: Program) -> None:
-    """Answer requests until the examiner closes the connection. The caller ends the process then.
+def serve(channel: int, quiet: int, program: Program) -> None:
+    """Answer requests until the examiner closes its end. The caller ends the process then.
 
-    quiet: the pipe for replies while further requests are at hand (see `replies`).
+    channel: the descriptor of the socket; quiet: the pipe for replies while further requests are at hand (see
+    `replies`). Without socket objects, whose making and calling touches more memory, which a fork has to copy.
     """
-    reader = wire.Reader(connection, limit=2 * wire.MAX_MESSAGE_BYTES)
+    requests = wire.Messages(limit=2 * wire.MAX_MESSAGE_BYTES)
     os.write(quiet, JAILED)
     while True:
-        try:
-            request = reader.read()
-        except EOFError:
-            return
+        while not requests.ready:
+            data = os.read(channel, REQUEST_BYTES)
+            if not data:
+                return
+            requests.feed(data)
+        request = requests.take()
         try:
             message = wire.frame(program.answer(request), limit=wire.MAX_MESSAGE_BYTES)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: the program's, not this process's
             message = wire.frame(raised(error), limit=wire.MAX_MESSAGE_BYTES)
-        if reader.ready:
-            os.write(quiet, message)
-        else:
-            connection.sendall(message)
+        place = quiet if requests.ready else channel
+        while message:
+            message = message[os.write(place, message) :]
 
 
 def restore_site_builtins() -> None:
@@ -179,13 +182,16 @@ def restore_site_builtins() -> None:
 def rehearse() -> None:
     """In the zygote: take the way that programs take, so that what it warms up is warm in every fork."""
     source = "import math\ndef rehearse(value):\n    return [value, str(value), {1.5: (math.pi, None)}]\n"
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        reader = wire.Reader(theirs, limit=wire.MAX_MESSAGE_BYTES)
-        for _ in range(20):
-            program = Program()
-            program.load(source)
-            for request in (["load", source], ["call", "T3", "nrehearse", "L1", 5, "D0"]):
-                ours.sendall(wire.frame(request, limit=wire.MAX_MESSAGE_BYTES))
-                wire.frame(program.answer(reader.read()), limit=wire.MAX_MESSAGE_BYTES)
+    requests = (
+        ["load", source],
+        ["ahead", "T3", "nrehearse", "L1", 5, "D0"],
+        ["call", "T3", "nrehearse", "L1", 5, "D0"],
+    )
+    for _ in range(20):
+        ours, theirs = socket.socketpair()
+        quiet, their_quiet = os.pipe()
+        with ours, theirs, os.fdopen(quiet, "rb"), os.fdopen(their_quiet, "wb"):
+            ours.sendall(b"".join(wire.frame(request, limit=wire.MAX_MESSAGE_BYTES) for request in requests))
+            ours.shutdown(socket.SHUT_WR)
+            serve(theirs.fileno(), their_quiet, Program())
     del sys.modules[MODULE_NAME]

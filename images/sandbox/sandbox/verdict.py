@@ -12,13 +12,13 @@ RETRY = "retry"  # key of a verdict that another try might better; never leaves 
 
 
 class Ending(NamedTuple):
-    """How a jailed program ended."""
+    """How a jailed program ended; only of one that went away by itself is more known than its CPU time."""
 
-    by_itself: bool
-    status: int
-    cpu_seconds: float
-    memory_bytes: int
-    overflowed: bool
+    by_itself: bool = False
+    status: int = 0
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+    overflowed: bool = False
 
 
 def refuse(program: str) -> str:

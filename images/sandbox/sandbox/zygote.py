@@ -7,6 +7,7 @@ the folder.
 
 import _signal  # type: ignore[import-not-found]  # for a fork: `signal` looks for enumeration members, in much memory
 import contextlib
+import math
 import os
 import select
 import signal
@@ -21,9 +22,9 @@ from sandbox.jail import FILE_BYTES, FIRST_CHANNEL, Jail, Limits
 from sandbox.verdict import MAX_SCRATCH_FILES
 
 # Modules that many programs import and that cost little to carry through every fork.
-import bisect, cmath, collections, functools, heapq, itertools, math, operator, re, string  # noqa: E401, F401  isort: skip
+import bisect, cmath, collections, functools, heapq, itertools, operator, re, string  # noqa: E401, F401  isort: skip
 
-SPAWN, FINISH = b"S", b"F"
+SPAWN, FINISH, END = b"S", b"F", b"E"  # fork one; end it and tell how it ended; end it
 REQUEST = struct.Struct(">cd")  # the operation; CPU seconds to allow, or seconds to wait for the child's own end
 HELLO = struct.Struct(">ii")  # the kernel's Landlock ABI, the zygote's pid
 SPAWNED = struct.Struct(">i")  # the child's pid
@@ -39,8 +40,9 @@ class Zygote:
     def __init__(self, control: socket.socket, *, scratch: str, memory_bytes: int, use_landlock: bool) -> None:
         self._control = control
         self._scratch = scratch
-        self._memory_bytes = memory_bytes
+        self._limits = Limits(math.inf, memory_bytes, FILE_BYTES, OPEN_FILES)
         self._jail = Jail(scratch=scratch, use_landlock=use_landlock, receives_descriptors=False)
+        self._jail.limit_parent(self._limits)
         self._program = program.Program()  # every fork has its own
         self._child: int | None = None
         self._overflowed = False
@@ -59,8 +61,10 @@ class Zygote:
             operation, seconds = REQUEST.unpack(request)
             if operation == SPAWN:
                 self._spawn(descriptors, seconds)
+            elif operation == FINISH:
+                self._control.send(self._finish(seconds))
             else:
-                self._finish(seconds)
+                self._finish(0.0)
 
     def stop(self) -> None:
         """End the child, if any, and remove the scratch folder."""
@@ -82,19 +86,17 @@ class Zygote:
     def _become_child(self, descriptors: list[int], cpu_seconds: float) -> NoReturn:
         try:
             _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
-            limits = Limits(cpu_seconds, self._memory_bytes, FILE_BYTES, OPEN_FILES)
             try:
-                self._jail.enter(limits, descriptors)
+                self._jail.enter(self._limits._replace(cpu_seconds=cpu_seconds), descriptors)
             except OSError as error:
                 os.write(descriptors[1], wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
             else:
-                connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, FIRST_CHANNEL)
-                program.serve(connection, FIRST_CHANNEL + 1, self._program)
+                program.serve(FIRST_CHANNEL, FIRST_CHANNEL + 1, self._program)
         finally:
             os._exit(0)
 
-    def _finish(self, patience: float) -> None:
-        """End the child and report how it ended: by itself, at the latest within `patience` seconds, or killed."""
+    def _finish(self, patience: float) -> bytes:
+        """End the child; how it ended: by itself, at the latest within `patience` seconds, or killed."""
         assert self._child is not None
         deadline = time.monotonic() + patience
         pid, status, usage = os.wait4(self._child, os.WNOHANG)
@@ -109,7 +111,7 @@ class Zygote:
         self._empty_scratch()
         cpu_seconds = usage.ru_utime + usage.ru_stime
         memory = usage.ru_maxrss << 10
-        self._control.send(ENDING.pack(by_itself, status, cpu_seconds, memory, self._overflowed))
+        return ENDING.pack(by_itself, status, cpu_seconds, memory, self._overflowed)
 
     def _kill(self) -> None:
         assert self._child is not None
