@@ -11,7 +11,7 @@ from pathlib import Path
 
 from components.pods import RUN_LABEL
 from tests.cluster.cluster import Cluster, bring_up
-from tests.cluster.troubles import CASES, FINALIZER, HOLLOW, RUN, Case
+from tests.cluster.troubles import CASES, FINALIZER, HOLLOW, REGISTRY, RUN, Case
 
 FOLDER = Path(__file__).resolve().parent.parent / "cli/doctor/recorded"
 SECONDS = 240.0  # the kubelet looks at the size of volumes once a minute
@@ -86,6 +86,16 @@ def release(cluster: Cluster, namespace: str) -> None:
             )
 
 
+def anonymous(text: str, cluster: Cluster) -> str:
+    """The text without the addresses of this cluster's registry and nodes (RFC 5737 has some for documentation)."""
+    text = text.replace(f"{cluster.registry}/", f"{REGISTRY}/")
+    for node in cluster.get("nodes")["items"]:
+        for address in node["status"].get("addresses", []):
+            if address["type"] == "InternalIP":
+                text = text.replace(address["address"], "192.0.2.10")
+    return text
+
+
 def main() -> None:
     """Provoke the named cases, or all, and write one file each."""
     cluster = bring_up(os.environ["GRPO_TEST_CLUSTER_UP"])
@@ -105,7 +115,7 @@ def main() -> None:
                     each["metadata"].get("annotations", {}).pop(
                         "kubectl.kubernetes.io/last-applied-configuration", None
                     )
-                (FOLDER / f"{case.name}.json").write_text(json.dumps(seen, indent=1) + "\n")
+                (FOLDER / f"{case.name}.json").write_text(anonymous(json.dumps(seen, indent=1), cluster) + "\n")
                 print(case.name, flush=True)
         finally:
             release(cluster, namespace)

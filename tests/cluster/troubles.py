@@ -15,6 +15,9 @@ FINALIZER = "grpo-code/kept-by-a-test"  # Argo keeps its pods in the same way un
 MEBIBYTES = "b = bytearray(1)\nwhile True: b += bytes(1 << 20)"
 
 
+REGISTRY = "registry.example"  # stands for the cluster's own
+
+
 @dataclass(frozen=True)
 class Case:
     """One trouble. changes: to the pod's spec; container: to its main container; said: words of the diagnosis."""
@@ -38,6 +41,7 @@ class Case:
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
             **self.container,
         }
+        main["image"] = main["image"].replace(REGISTRY, image.partition("/")[0])
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -108,7 +112,7 @@ CASES = (
         "image",
         waiting("ErrImagePull", "ImagePullBackOff"),
         ("never-pushed:1 cannot be pulled", "make images push"),
-        container={"image": "localhost:5000/grpo-code/never-pushed:1"},
+        container={"image": f"{REGISTRY}/grpo-code/never-pushed:1"},
     ),
     Case(
         "secret",
