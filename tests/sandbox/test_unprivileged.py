@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.conftest import get, make_item, post
-from tests.sandbox.running import FOLDER, readiness
+from tests.sandbox.running import FOLDER, readiness, wait_until
 
 NOBODY = "65534"
 SQUARE = "def f(n):\n    return n * n\n"
@@ -105,4 +105,5 @@ def test_it_judges_without_privileges_on_a_read_only_root(confined: tuple[int, s
     verdicts = post(url, {"items": items})[1]["verdicts"]
     assert [verdict["outcome"] for verdict in verdicts] == ["passed", "failed", "passed"]
     inside = Path(f"/proc/{pid}/root{scratch}")
-    assert [list(folder.iterdir()) for folder in inside.iterdir()] == [[]]
+    # The verdict does not wait for the folder to be emptied; the next program does.
+    assert wait_until(lambda: [list(folder.iterdir()) for folder in inside.iterdir()] == [[]])
