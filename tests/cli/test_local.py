@@ -137,6 +137,7 @@ def test_a_malformed_row_ends_in_one_sentence_that_names_the_line(runner, proble
     assert not (runner.store / "runs/broken/prepare").exists()
 
 
+@pytest.mark.slow
 def test_a_data_set_without_tests_is_refused(runner, problems):
     for file in problems.iterdir():
         rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -154,6 +155,7 @@ def test_a_sandbox_address_that_is_none_is_refused_by_the_step_and_none_is_start
     assert not list(runner.store.glob("runs/*/sandbox.txt"))
 
 
+@pytest.mark.slow
 def test_it_runs_with_no_terminal_and_a_closed_stdin(runner, problems):
     (problems / "train.jsonl").write_text("[]")
     line = " ".join([*runner.command, "--run-id closed"])

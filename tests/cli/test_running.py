@@ -73,6 +73,7 @@ def test_plain_lines_tell_the_steps_and_the_log_keeps_the_rest(tmp_path):
     assert "executorInput" in log or "parameterValues" in log  # kfp's own dump
 
 
+@pytest.mark.slow
 def test_what_has_not_changed_is_reused_and_said_so(tmp_path):
     assert run(tmp_path, "finish", fresh=("second",)).returncode == 0
     same = run(tmp_path, "finish", fresh=("second",)).stdout
@@ -91,6 +92,7 @@ def test_what_has_not_changed_is_reused_and_said_so(tmp_path):
     assert "second: started" in changed
 
 
+@pytest.mark.slow
 def test_a_killed_run_keeps_what_it_had_finished(tmp_path):
     with subprocess.Popen(command(tmp_path, "run", "hello", "sleep"), env=environment()) as runner:
         file = tmp_path / "kfp/run/pid"

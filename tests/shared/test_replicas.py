@@ -44,6 +44,7 @@ def two_services() -> Iterator[tuple[Service, Service]]:
         yield first, second
 
 
+@pytest.mark.slow
 def test_a_replica_killed_in_mid_batch_costs_no_verdict(two_services: tuple[Service, Service]) -> None:
     first, second = two_services
     client = SandboxClient(f"{first.url},{second.url}", retry_seconds=60)

@@ -104,6 +104,7 @@ def test_a_bucket_that_is_not_there_is_an_infrastructure_failure(s3_settings: No
         open_store("s3://no-such-bucket").write("a", b"")
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "S3_ENDPOINT": "127.0.0.1:9",
