@@ -11,7 +11,7 @@ from components.shared.errors import UserError
 from tests.conftest import ROOT
 
 OURS = re.compile(r"(?:python3? pipeline\.py|make)(?=\s|$)")
-FENCE = re.compile(r"^(```|~~~).*?^\1$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *(```|~~~).*?^ *\1$", re.MULTILINE | re.DOTALL)
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"(?m)^([a-z-]+):.*## ", MAKEFILE))
 VARIABLES = set(re.findall(r"(?m)^export (.+)$", MAKEFILE)[0].split()) | set(
@@ -22,6 +22,8 @@ VARIABLES = set(re.findall(r"(?m)^export (.+)$", MAKEFILE)[0].split()) | set(
 def lines_of_page(page: Path) -> list[str]:
     """Our command lines in a page of Markdown: in blocks, joined where they go on, and between backticks in text."""
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for name, words in re.findall(r"(?m)^ *(\w+)=\(([^$()][^()]*)\)$", text):
+        text = text.replace(f'"${{{name}[@]}}"', " ".join(words.split()))
     fenced = [match[0] for match in FENCE.finditer(text)]
     prose = FENCE.sub("", text)
     blocks = "\n".join([*fenced, *(line for line in prose.splitlines() if line.startswith("    "))])

@@ -1,11 +1,13 @@
 """Every command line of ours that a page, a message or the doctor shows is one that the product takes."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cli.uploading import DEMO_PODS
 from tests.command_lines import fault, lines_in, lines_of_page
 from tests.conftest import ROOT
 
@@ -37,6 +39,39 @@ def test_command_lines_are_found() -> None:
     assert {page for page, _ in SHOWN} == {str(path.relative_to(ROOT)) for path in PAGES}
     assert ("cli/doctor/diagnosis.py", "python pipeline.py run --resume X") in SAID
     assert ("cli/doctor/installation.py", "make deploy") in SAID
+
+
+def test_the_walk_throughs_join() -> None:
+    """Each way names one namespace from its first step to its last, and the demo asks for what `upload-demo` says."""
+    text = (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8")
+    ways = {
+        title: text.split(f"## From nothing to a run: {title}\n")[1].split("\n## ")[0]
+        for title in ("on kind", "on Kubeflow")
+    }
+    for way, runs in (("on kind", "kubeflow"), ("on Kubeflow", "team-a")):
+        named = re.findall(r"grpo-code-store -n ([a-z-]+)|\bNAMESPACE=([a-z-]+)", ways[way])
+        assert {namespace for pair in named for namespace in pair if namespace} == {runs}
+        numbers = [int(number) for number in re.findall(r"(?m)^(\d+)\. \*\*", ways[way])]
+        assert numbers == list(range(1, len(numbers) + 1))
+        for verb in (
+            "make deploy",
+            "upload-demo",
+            "doctor",
+            "run",
+            "watch",
+            "logs",
+            "report",
+            "upload",
+            "schedule create",
+        ):
+            assert re.search(rf"(pipeline\.py {verb}|^ +{verb})\b", ways[way], re.MULTILINE), f"{way}: {verb}"
+    (run,) = [
+        line
+        for page, line in SHOWN
+        if page == "docs/kubernetes.md" and "pipeline.py run" in line and "demo/par" in line
+    ]
+    for name, value in DEMO_PODS.items():
+        assert f"--{name.replace('_', '-')} {value}" in run or name.startswith("filter_")
 
 
 @pytest.mark.parametrize(("page", "line"), SHOWN)
