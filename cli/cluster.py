@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 from kubernetes import client, config
@@ -16,13 +15,9 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
+from cli.namespaces import POD_NAMESPACE_FILE, pipeline_namespace
 from components.shared.errors import InfraError, UserError
 
-NAMESPACE_VARIABLE = "KFP_NAMESPACE"
-DEFAULT_NAMESPACE = "kubeflow"  # where a KFP for one user runs its pods; kfp's own default, too
-SANDBOX_NAMESPACE = "grpo-code-sandbox"
-PIPELINE_LABEL = "grpo-code/pipeline"  # on namespaces whose pods may be clients of the sandbox
-POD_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 SECONDS = 10.0  # for one answer of the API server
 
 Object = dict[str, Any]
@@ -58,15 +53,6 @@ class Refused(InfraError):
     def __init__(self, sentence: str, reason: str, message: str) -> None:
         super().__init__(sentence)
         self.reason, self.message = reason, message
-
-
-def pipeline_namespace(given: str | None = None) -> str:
-    """The namespace in which runs have their pods: as given, $KFP_NAMESPACE, this pod's own, or KFP's default."""
-    if given or os.environ.get(NAMESPACE_VARIABLE):
-        return given or os.environ[NAMESPACE_VARIABLE]
-    if POD_NAMESPACE_FILE.is_file():
-        return POD_NAMESPACE_FILE.read_text(encoding="utf-8").strip()
-    return DEFAULT_NAMESPACE
 
 
 class Cluster:

@@ -2,8 +2,8 @@
 
 `python3 -m cli.deploy up|down|render`; only the standard library is imported and only kubectl and git are called.
 Settings come from the environment: REGISTRY and TAG of the images, OVERLAY (a comma list of folders in
-manifests/components, or empty for the base), NAMESPACE of the runs (grpo-code, which is made, or one that is there),
-MINIO_IMAGE. Secrets are made where they are missing and never changed; nothing secret is in a file.
+manifests/components, or empty for the base), NAMESPACE of the runs (KFP's by default; grpo-code is made, any other must
+be there), MINIO_IMAGE. Secrets are made where they are missing and never changed; nothing secret is in a file.
 """
 
 import argparse
@@ -19,18 +19,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cli.images import ALL, Refused, settle_tag
+from cli.images import ALL, REGISTRY, TAG, Refused, settle_registry, settle_tag
+from cli.namespaces import (
+    KFP_NAMESPACE,
+    OWN_NAMESPACE,
+    PIPELINE_LABEL,
+    SANDBOX_NAMESPACE,
+    STORE_NAMESPACE,
+    named_namespace,
+    pipeline_namespace,
+)
 from components.images import image
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = ROOT / "manifests"
-OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE = "grpo-code", "grpo-code-sandbox", "grpo-code-store"
-KFP_NAMESPACE = "kubeflow"
-PIPELINE_LABEL = "grpo-code/pipeline"
 OURS = {"app.kubernetes.io/part-of": "grpo-code"}
 SELECTOR = ",".join(f"{key}={value}" for key, value in OURS.items())
 MANAGER = "grpo-code"
 MINIO_IMAGE = "quay.io/minio/minio"  # as component minio names it
+NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # what Kubernetes calls a DNS label
 CLUSTER_KINDS = "validatingadmissionpolicybinding,validatingadmissionpolicy,priorityclass,runtimeclass"
 NAMESPACED_KINDS = "networkpolicy,rolebinding,role,serviceaccount,secret"
 SECONDS_TO_ROLL_OUT, SECONDS_TO_END = 300, 300
@@ -64,24 +71,48 @@ def components() -> list[str]:
     return asked
 
 
-def pipeline_namespace() -> str:
-    """NAMESPACE, where runs live. Raises Refused where the overlay needs to know a profile's."""
+def target_namespace() -> str:
+    """NAMESPACE, where runs live, or what the verbs would take. Raises Refused for what cannot be one's name.
+
+    A profile's has to be named: KFP's own namespace runs nothing where there are profiles.
+    """
     asked = os.environ.get("NAMESPACE", "")
-    if not asked and "kubeflow-multiuser" in components():
+    if not named_namespace(asked) and "kubeflow-multiuser" in components():
         raise Refused(
             "NAMESPACE is not set: with kubeflow-multiuser it is the profile's, for example NAMESPACE=team-a."
         )
-    return asked or OWN_NAMESPACE
+    namespace = pipeline_namespace(asked)
+    if not NAMESPACE.fullmatch(namespace):
+        raise Refused(
+            f"NAMESPACE {namespace!r} is no namespace: small letters, digits and '-' between them, at most 63."
+        )
+    return namespace
+
+
+def minio_image() -> tuple[str, str] | None:
+    """MINIO_IMAGE as (name, tag), None where it is not set. Raises Refused for one without a version."""
+    asked = os.environ.get("MINIO_IMAGE", "")
+    if not asked:
+        return None
+    name, colon, version = asked.rpartition(":")
+    if not (colon and REGISTRY.fullmatch(name) and TAG.fullmatch(version)):
+        raise Refused(
+            f"MINIO_IMAGE {asked!r} is no image with a tag: for example MINIO_IMAGE={MINIO_IMAGE}:RELEASE.2025-09-07."
+        )
+    if version == "latest":
+        raise Refused("MINIO_IMAGE with the tag latest may be another image tomorrow: name a release.")
+    return name, version
 
 
 def render() -> str:
     """All objects as YAML, with images, overlay and namespace as asked for."""
-    tag, namespace = settle_tag(), pipeline_namespace()
+    tag, namespace = settle_tag(), target_namespace()
+    settle_registry()
     resources = ["sandbox", "pipeline", *(["namespace"] if namespace == OWN_NAMESPACE else [])]
     pictures = [_picture(f"grpo-code-{name}", image(name).removesuffix(f":{tag}"), tag) for name in ALL]
-    if os.environ.get("MINIO_IMAGE"):
-        name, _, version = os.environ["MINIO_IMAGE"].rpartition(":")
-        pictures.append(_picture(MINIO_IMAGE, name, version))
+    minio = minio_image()
+    if minio:
+        pictures.append(_picture(MINIO_IMAGE, *minio))
     folder = ROOT / "build/deploy"
     folder.mkdir(parents=True, exist_ok=True)
     kustomization = {
@@ -102,9 +133,10 @@ def _picture(name: str, new_name: str, tag: str) -> dict[str, str]:
 
 def up() -> None:
     """Deploy, and wait until the sandbox judges."""
-    objects, namespace, overlay = render(), pipeline_namespace(), components()
+    objects, namespace, overlay = render(), target_namespace(), components()
     if not os.environ.get("REGISTRY"):
         print("REGISTRY is not set: the nodes must hold the images already, as after `kind load docker-image`.")
+    _must_exist(namespace)
     apply(_namespaces_of(objects))
     if namespace != OWN_NAMESPACE:
         kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true")
@@ -123,6 +155,16 @@ def up() -> None:
         events = ("get", "events", "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
         kubectl("-n", SANDBOX_NAMESPACE, *events)
         raise
+
+
+def _must_exist(namespace: str) -> None:
+    """Raises Refused, before anything is made, where others have not made the namespace of the runs."""
+    if namespace == OWN_NAMESPACE or kubectl("get", "namespace", namespace, "--ignore-not-found", quiet=True).strip():
+        return
+    raise Refused(
+        f"There is no namespace {namespace}: install Kubeflow Pipelines or make the profile first, or name another, "
+        f"NAMESPACE=… ({OWN_NAMESPACE} is made)."
+    )
 
 
 def _namespaces_of(objects: str) -> str:

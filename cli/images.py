@@ -28,6 +28,7 @@ BUILD_ARGUMENTS = ("BASE_IMAGE", "PIP_INDEX_URL", "TORCH_BACKEND", "TORCH_INDEX"
 # As Kubernetes will run them: nobody's user, no capability, no network, nothing to write to but /tmp.
 HARDENED = ("--rm", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none")
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+REGISTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")  # a host, and a path there
 
 
 class Refused(Exception):
@@ -63,6 +64,17 @@ def settle_tag() -> str:
     return tag
 
 
+def settle_registry() -> str:
+    """REGISTRY from the environment, without a slash at its end; empty where none is set. Raises Refused for a URL."""
+    registry = os.environ.get("REGISTRY", "").rstrip("/")
+    if registry and not REGISTRY.fullmatch(registry):
+        raise Refused(
+            f"REGISTRY {registry!r} is no registry: a host, and a path in small letters if need be, without https://, "
+            "for example REGISTRY=ghcr.io/me."
+        )
+    return registry
+
+
 def docker(*arguments: str, capture: bool = False) -> str:
     """Run docker; what it printed if `capture`. A failure of it ends this program with exit code 1 after its output."""
     if not shutil.which("docker"):
@@ -78,6 +90,7 @@ def docker(*arguments: str, capture: bool = False) -> str:
 def build(names: tuple[str, ...]) -> None:
     """Build images with those that they start from, run the self-check of each, and describe each in build/sbom."""
     settle_tag()
+    settle_registry()
     built: set[str] = set()
     for name in names:
         _build_after_parent(name, built)
@@ -137,7 +150,7 @@ def describe(name: str) -> Path:
 def push(names: tuple[str, ...]) -> None:
     """Push images to $REGISTRY. Raises Refused when none is named."""
     settle_tag()
-    if not os.environ.get("REGISTRY"):
+    if not settle_registry():
         raise Refused("REGISTRY is not set: say where to push to, for example make push REGISTRY=ghcr.io/me.")
     for name in names:
         print(f"images: pushing {image(name)}", flush=True)

@@ -11,6 +11,7 @@ from cli.cluster import Object
 from cli.doctor.finding import Finding, fail, ok, warn
 from cli.doctor.seen import Trouble, step_of
 from cli.doctor.troubles import pod_trouble, refusal_trouble
+from components.pods import RUN_LABEL
 
 OVER = {"Succeeded": "SUCCEEDED", "Failed": "FAILED", "Error": "FAILED"}  # Argo's phases and KFP's word for each
 UNDER_WAY = ("PENDING", "RUNNING", "")
@@ -38,9 +39,8 @@ class Evidence:
 def diagnose(evidence: Evidence) -> Finding:
     """One finding named `run`: what holds it up or ended it, and what to do, the resume command included."""
     if not evidence.pods and evidence.workflow is None and evidence.run_state in ("", "unknown"):
-        return fail(
-            "run", f"nothing is known of a run {evidence.run_id}", "python pipeline.py watch  # lists what there is"
-        )
+        see = f"kubectl get pods -n {evidence.namespace} -L {RUN_LABEL}  # shows whose runs are there; or --namespace"
+        return fail("run", f"nothing is known of a run {evidence.run_id}", see)
     phase = str(((evidence.workflow or {}).get("status") or {}).get("phase") or "")
     troubles = _troubles(evidence)
     stale = _stale(evidence, phase)

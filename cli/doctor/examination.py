@@ -79,7 +79,7 @@ def _see(name: str) -> str:
 
 def _probes(place: Installation, pods: ProbePods, probing: bool) -> Iterator[Finding]:
     if not probing:
-        yield skipped("probes", "--no-probe: images, store, sandbox from inside and policies were not tried")
+        yield skipped("probes", "--no-probe: images, store, sandbox, hub from inside and policies were not tried")
         return
     spaces = [place.namespace, *([place.sandbox[1]] if place.sandbox else [])]
     swept = pods.sweep(spaces)

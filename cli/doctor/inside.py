@@ -146,7 +146,30 @@ def model(address: str) -> dict[str, str]:
     return {"address": address, "error": error}
 
 
-CHECKS: dict[str, Callable[..., Any]] = {"reach": reach, "sandbox": sandbox, "store": store, "model": model}
+def hub(url: str, seconds: float) -> dict[str, str]:
+    """Whether the model hub answers HTTP here, whatever it answers; error is empty when it does.
+
+    url: the hub's, where the image's environment names no other. seconds: how long its port may stay closed.
+    """
+    url = os.environ.get("HF_ENDPOINT") or url
+    try:
+        target = list(addresses(url)[0])
+    except (OSError, IndexError) as error:
+        return {"url": url, "error": f"its name is unknown: {error}"}
+    reached = reach({"": target}, wanted=True, seconds=seconds)[""]
+    if reached != "open":
+        return {"url": url, "error": f"it cannot be reached: {reached}"}
+    answer = ask(url)
+    return {"url": url, "error": "" if answer["status"] else f"it does not answer: {answer['body']}"}
+
+
+CHECKS: dict[str, Callable[..., Any]] = {
+    "reach": reach,
+    "sandbox": sandbox,
+    "store": store,
+    "model": model,
+    "hub": hub,
+}
 
 
 def main() -> None:

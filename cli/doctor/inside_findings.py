@@ -5,6 +5,7 @@ from typing import Any
 
 from cli.doctor.finding import Finding, fail, ok, warn
 from cli.doctor.installation import Installation
+from components.pods import HUB_CLIENT
 
 
 def store_finding(found: Mapping[str, str], place: Installation) -> Finding:
@@ -17,6 +18,23 @@ def store_finding(found: Mapping[str, str], place: Installation) -> Finding:
     if "NoSuchBucket" in error:
         mend = f"mc mb STORE/{found['root'].removeprefix('s3://').split('/')[0]}"
     return fail("store", f"{where}: {error}", f"{mend}  # and is {found['endpoint'] or 'the endpoint'} up?")
+
+
+def wanted_from_hub(given: Mapping[str, Any]) -> dict[str, str]:
+    """What these parameters name on the hub, by parameter: of model and data set those that are not in the store."""
+    return {name: given[name] for name in ("model_name", "dataset") if not given[name].startswith("s3://")}
+
+
+def hub_finding(found: Mapping[str, str], place: Installation) -> Finding:
+    """Whether steps with the hub's label reach the hub, for what this run wants from it."""
+    wanted = wanted_from_hub(place.parameters)
+    asked = " and ".join(wanted.values())
+    if not found["error"]:
+        return ok("hub", f"{found['url']} answers steps that fetch from it ({asked})")
+    seen = f"steps that fetch {asked} from {found['url']}: {found['error']}"
+    options = " ".join(f"--{name.replace('_', '-')} s3://…" for name in wanted)
+    mend = f"{options}  # put there before; or let pods labelled {HUB_CLIENT} out: kubectl get networkpolicies"
+    return fail("hub", seen, f"{mend} -n {place.namespace}")
 
 
 def replica_findings(replicas: Sequence[Mapping[str, Any]], place: Installation) -> Iterator[Finding]:

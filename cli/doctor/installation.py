@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.cluster import PIPELINE_LABEL, Cluster, Forbidden, Object, Refused
+from cli.cluster import Cluster, Forbidden, Object, Refused
 from cli.doctor.capacity import name_of, place_findings
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.needs import needs_of, step_pod
 from cli.doctor.troubles import pod_trouble
 from cli.endpoint import Endpoint
+from cli.namespaces import PIPELINE_LABEL
 from components.shared.store import S3_SETTINGS
 
 OLDEST_KFP = (2, 15)  # optional Secrets; older backends refuse the compiled pipeline

@@ -28,8 +28,9 @@ def model_findings(place: Installation, *, probing: bool) -> Iterator[Finding]:
             if info.gated:
                 api.auth_check(name, token=token or False)
     except HubUnreachable:
+        told = "whether the cluster reaches it stands at `hub`" if probing else "the cluster may still reach it"
         seen = f"{api.endpoint} cannot be reached from this machine, so nothing is known of {name}"
-        yield warn("model", seen, "the cluster may still reach it; without a hub: --model-name s3://bucket/model")
+        yield warn("model", seen, f"{told}; without a hub: --model-name s3://bucket/model")
     except UserError as error:
         yield fail("model", f"asked with {whose}: {str(error).rstrip('.')}", f"another --model-name, or: {give}")
     else:

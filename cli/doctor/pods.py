@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.cluster import Cluster, Object
+from cli.doctor.seen import IMAGE_REASONS
 from components.shared.errors import InfraError
 
 DOCTOR_LABEL = "grpo-code/doctor"
@@ -20,7 +21,6 @@ POLL_SECONDS = 0.4
 GRACE_SECONDS = 5  # to remove the object from the bucket
 OLDEST_SECONDS = 120  # a probe pod older than this belongs to a doctor that was killed
 USER_ID = 65532
-REFUSING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
 Order = tuple[str, dict[str, Any]]  # a check of inside.py, and its arguments
@@ -173,7 +173,7 @@ class ProbePods:
             if pod["status"].get("phase") in ("Succeeded", "Failed"):
                 return self._ended(namespace, name, pod)
             reason, message = waiting_for(pod)
-            if reason in REFUSING:
+            if reason in IMAGE_REASONS:
                 return Outcome({}, f"{reason}: {message}", pod)
             time.sleep(POLL_SECONDS)
         reason, message = waiting_for(pod)

@@ -14,15 +14,17 @@ from urllib.parse import urlsplit
 from cli.cluster import Forbidden, Object
 from cli.doctor.capacity import name_of
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
-from cli.doctor.inside_findings import layer_findings, replica_findings, store_finding
+from cli.doctor.inside_findings import hub_finding, layer_findings, replica_findings, store_finding, wanted_from_hub
 from cli.doctor.installation import SANDBOX_KEY, Installation
 from cli.doctor.needs import steps_of
-from cli.doctor.pods import REFUSING, Order, Outcome, Probe, ProbePods, secret_env
+from cli.doctor.pods import Order, Outcome, Probe, ProbePods, secret_env
+from cli.doctor.seen import IMAGE_REASONS
 from components.pods import SANDBOX_CLIENT, STORE_KEYS, labels_of
 from components.pods import STEPS as PODS
 from components.shared.sandbox import TOKEN_VARIABLE
 
 OPENING_SECONDS = 10.0  # for a way that must be open: a policy's exceptions take a moment to know a new pod
+HUB = "https://huggingface.co"
 CLOSING_SECONDS = 12.0  # for a way that must be closed: a new pod is unguarded until the policies have seen it
 Targets = dict[str, list[Any]]
 
@@ -45,7 +47,7 @@ def probe_findings(place: Installation, pods: ProbePods, key: str) -> Iterator[F
     client = outcomes["client"]
     yield image_finding("image prepare", probes["client"].image, client)
     if client.trouble and not client.found:
-        for check in ("store", "sandbox", "sandbox layers", "policy in", "policy out"):
+        for check in ("store", "sandbox", "sandbox layers", "hub", "policy in", "policy out"):
             yield skipped(check, f"no pod could look: {client.trouble}")
         return
     yield from client_findings(client, place)
@@ -68,6 +70,8 @@ def client_findings(client: Outcome, place: Installation) -> Iterator[Finding]:
         secret = place.parameters["store_secret"]
         mend = f"kubectl get secret {secret} -n {place.namespace} -o yaml  # is S3_ENDPOINT right, and let through?"
         yield fail("store", f"the store {seen}", mend)
+    if wanted_from_hub(place.parameters):
+        yield hub_finding(client.found.get("hub", {"url": HUB, "error": f"it {seen}"}), place)
 
 
 def image_probes(place: Installation) -> dict[str, Probe]:
@@ -88,7 +92,7 @@ def image_probes(place: Installation) -> dict[str, Probe]:
 
 
 def client_probe(place: Installation, key: str, inner: Targets, outer: Targets) -> Probe:
-    """The pod that does what steps do: use the store and the sandbox."""
+    """The pod that does what steps do: use the store, the sandbox and the hub, for which it has prepare's labels."""
     given, known = place.parameters, list(inner.values())
     orders: list[Order] = [
         ("sandbox", {"urls": given["sandbox_url"].split(","), "known": known, "seconds": OPENING_SECONDS}),
@@ -97,6 +101,8 @@ def client_probe(place: Installation, key: str, inner: Targets, outer: Targets) 
     ]
     if given["model_name"].startswith("s3://"):
         orders.append(("model", {"address": given["model_name"]}))
+    if wanted_from_hub(given):
+        orders.append(("hub", {"url": HUB, "seconds": OPENING_SECONDS / 2}))
     env = [secret_env(name, given["store_secret"], name) for name in STORE_KEYS]
     env.append(secret_env(TOKEN_VARIABLE, given["sandbox_secret"], SANDBOX_KEY))
     return _step_probe(place, "client", "prepare", orders, labels=labels_of("prepare"), env=env)
@@ -179,7 +185,7 @@ def image_finding(check: str, used: str, outcome: Outcome) -> Finding:
     mend = "make images push REGISTRY=… TAG=…  # and the same REGISTRY and TAG here"
     if not outcome.trouble or outcome.found:
         return ok(check, f"{used} was pulled and runs")
-    if outcome.trouble.startswith(REFUSING):
+    if outcome.trouble.startswith(IMAGE_REASONS):
         return fail(check, f"{used} cannot be pulled: {outcome.trouble}", mend)
     if outcome.trouble.startswith("not done in time"):
         return warn(check, f"{used}: {outcome.trouble}", "run the doctor again: pulling a large image takes minutes")

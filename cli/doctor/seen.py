@@ -8,6 +8,7 @@ from cli.cluster import Object
 from components.pods import STEP_LABEL, STEPS
 
 MAIN = "main"  # the container that holds a step
+IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")  # a kubelet's words
 LABEL_OF_EXECUTOR = re.compile(r'"executorLabel"\s*:\s*"exec-([\w-]+)"')
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cli.cluster import Object
 from cli.doctor.capacity import barring, name_of, shown_taint, tolerating
-from cli.doctor.seen import MAIN, Seen, Trouble, option, step_of
+from cli.doctor.seen import IMAGE_REASONS, MAIN, Seen, Trouble, option, step_of
+from cli.namespaces import SANDBOX_NAMESPACE
 from components.pods import STEPS
 
-IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 SIGKILL, SIGTERM = 137, 143
 STEPS_SENTENCE = re.compile(r"([a-z][a-z_-]*): (.+\.)")
@@ -214,7 +214,7 @@ def _failed(seen: Seen) -> Told:
         return None
     sentence = _own_sentence(seen)
     if SANDBOX_GIVES_UP.search(sentence):
-        return f"gave up for want of the sandbox: {sentence}", "kubectl get pods,events -n grpo-code-sandbox", True
+        return f"gave up for want of the sandbox: {sentence}", f"kubectl get pods,events -n {SANDBOX_NAMESPACE}", True
     if sentence:
         return sentence, "", True
     see = f"kubectl logs {seen.name} -n {seen.namespace} -c {MAIN}"
@@ -250,7 +250,7 @@ def _waits_for_sandbox(seen: Seen) -> Told:
     found = SANDBOX_WAITS.match(lines[-1]) if lines else None
     if not found or seen.status.get("phase") != "Running":
         return None
-    return f"waits for the sandbox at {found[1]}: {found[2]}", "kubectl get pods,events -n grpo-code-sandbox", False
+    return f"waits for the sandbox at {found[1]}: {found[2]}", f"kubectl get pods,events -n {SANDBOX_NAMESPACE}", False
 
 
 RULES: tuple[Callable[[Seen], Told], ...] = (

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from cli.cluster import Cluster, Forbidden, Refused, pipeline_namespace
+from cli.cluster import Cluster, Forbidden, Refused
 from components.shared.errors import InfraError, UserError
 
 
@@ -69,11 +69,3 @@ def test_refusals_in_one_sentence(answering, code, reason, message, kind, senten
     with pytest.raises(InfraError, match=sentence) as refused:
         Cluster.connect().list("nodes")
     assert type(refused.value) is kind
-
-
-def test_the_namespace(monkeypatch):
-    monkeypatch.delenv("KFP_NAMESPACE", raising=False)
-    assert pipeline_namespace() == "kubeflow"
-    monkeypatch.setenv("KFP_NAMESPACE", "profile")
-    assert pipeline_namespace() == "profile"
-    assert pipeline_namespace("given") == "given"

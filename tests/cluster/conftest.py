@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from cli.images import default_tag
+from cli.namespaces import OWN_NAMESPACE
 from tests.cluster.cluster import RESTRICTED, Cluster, bring_up
 from tests.cluster.installation import TAG, install
 
@@ -103,8 +104,8 @@ def images(cluster: Cluster, registry: str) -> Images:
 
 
 def deploy(cluster: Cluster, images: Images, overlay: str = "local", **more: str) -> None:
-    """`make deploy` of an overlay with these images."""
-    settings = {"REGISTRY": images.registry, "TAG": images.tag, "OVERLAY": overlay, **more}
+    """`make deploy` of an overlay with these images; runs in a namespace that is made, as no KFP need be there."""
+    settings = {"REGISTRY": images.registry, "TAG": images.tag, "OVERLAY": overlay, "NAMESPACE": OWN_NAMESPACE, **more}
     cluster.run("make", "deploy", *(f"{name}={value}" for name, value in settings.items()), timeout=600)
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import Images, deploy
-from tests.cluster.pods import CLIENT, run_python
+from tests.cluster.pods import run_python
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 OWN, STORE = "grpo-code", "grpo-code-store"
+STEP = {"app.kubernetes.io/part-of": "grpo-code"}
 FOLDER = "/var/tmp/grpo-code-test-volume"
 KINDS = "priorityclass,runtimeclass,validatingadmissionpolicy,validatingadmissionpolicybinding"
 NAMESPACED = "networkpolicy,role,rolebinding,serviceaccount,secret,deployment,service"
@@ -92,7 +93,7 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
     deploy(cluster, images, "local,minio", MINIO_IMAGE=minio)
     keys = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_SECURE", "GRPO_STORE")
     env = [{"name": key, "valueFrom": {"secretKeyRef": {"name": "grpo-code-store", "key": key}}} for key in keys]
-    ended = run_python(cluster, OWN, images["prepare"], USES_THE_STORE, labels=CLIENT, env=env)
+    ended = run_python(cluster, OWN, images["prepare"], USES_THE_STORE, labels=STEP, env=env)
     assert ended.code == 0, ended.printed
     assert ended.printed.split() == ["s3://grpo-code/probe/key", "b'value'", "['probe/key']"]
 

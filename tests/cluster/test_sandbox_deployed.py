@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.conftest import Images
+from tests.cluster.conftest import Images, deploy
 from tests.cluster.pods import CLIENT, TOKEN, make_pod, run_python, running, what_is_reached
 from tests.manifests.rendering import OVERLAYS
 from tests.manifests.schema import OTHERS
@@ -294,8 +294,7 @@ def test_an_overlay_passes_a_server_side_dry_run(cluster: Cluster, sandbox: str,
 
 def test_deploying_again_keeps_the_token(cluster: Cluster, sandbox: str, images: Images) -> None:
     before = cluster.get("-n", HOME, "secret", "grpo-code-sandbox")["data"]
-    settings = [f"REGISTRY={images.registry}", f"TAG={images.tag}", "OVERLAY=local"]
-    cluster.run("make", "deploy", *settings, timeout=600)
+    deploy(cluster, images)
     assert cluster.get("-n", HOME, "secret", "grpo-code-sandbox")["data"] == before
     assert cluster.get("-n", OWN, "secret", "grpo-code-sandbox")["data"] == before
 

@@ -52,6 +52,8 @@ def test_outside_a_checkout_a_tag_must_be_named(tmp_path: Path, monkeypatch: pyt
     [
         (["build"], {"TAG": "latest"}, "TAG latest says nothing about what is in an image"),
         (["push"], {"TAG": "1"}, "REGISTRY is not set: say where to push to"),
+        (["push"], {"TAG": "1", "REGISTRY": "https://x"}, "REGISTRY 'https://x' is no registry: a host"),
+        (["build"], {"TAG": "1", "REGISTRY": "ghcr.io/Me"}, "REGISTRY 'ghcr.io/Me' is no registry: a host"),
         (["build", "trian"], {"TAG": "1"}, "There is no image 'trian': use prepare, filter, train, evaluate, sandbox."),
         (["build"], {"TAG": "1", "PATH": "/nowhere"}, "docker is not installed"),
     ],

@@ -246,6 +246,21 @@ def test_deploy_renders_images_overlays_and_the_runs_namespace() -> None:
     assert one(objects, "NetworkPolicy", "grpo-code-minio")["metadata"]["namespace"] == "team-a"
 
 
+def test_in_a_namespace_that_others_use_no_policy_selects_their_pods() -> None:
+    """KFP's own pods, above all: a policy for egress that selects them cuts KFP off from its database."""
+    everything = ",".join(set(COMPONENTS) - {"gvisor", "site-packages"})
+    done = rendered(TAG="1", OVERLAY=everything, NAMESPACE="kubeflow")
+    assert done.returncode == 0, done.stderr
+    shared = [thing for thing in yaml.safe_load_all(done.stdout) if thing["metadata"].get("namespace") == "kubeflow"]
+    policies = {each["metadata"]["name"]: each["spec"] for each in shared if each["kind"] == "NetworkPolicy"}
+    assert {"grpo-code-steps", "grpo-code-minio", "grpo-code-external-store"} < set(policies)
+    for name, spec in policies.items():
+        own = {"app.kubernetes.io/part-of", "grpo-code/sandbox-client", "grpo-code/hub-client"}
+        if "Egress" in spec["policyTypes"]:
+            assert set(spec["podSelector"].get("matchLabels", {})) & own, f"{name} selects pods that are not ours"
+        assert spec["podSelector"], f"{name} selects all pods"
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

@@ -86,6 +86,64 @@ def test_a_run_that_kfp_takes_for_alive_and_that_has_nothing_left():
     assert f"--resume {RUN}" in finding.mend
 
 
+def disruption(reason: str, message: str = "") -> dict:
+    return {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("reason", "words", "mend"),
+    [
+        ("PreemptionByScheduler", "train: preempted by a pod of higher priority", "kubectl get priorityclasses"),
+        ("TerminationByKubelet", "train: ended by its node, which was short of something", "kubectl get nodes"),
+        ("EvictionByEvictionAPI", "train: evicted on request, as by a node's drain", "kubectl get nodes"),
+        ("NewInKubernetes", "train: disrupted: out of the blue", "kubectl get nodes"),
+    ],
+)
+def test_a_pod_that_had_to_go(reason, words, mend):
+    """The conditions of https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions."""
+    seen = recorded("drained")
+    (pod,) = seen.pods
+    kept = [each for each in pod["status"]["conditions"] if each["type"] != "DisruptionTarget"]
+    pod["status"]["conditions"] = [*kept, disruption(reason, "out of the blue")]
+    finding = diagnose(recorded("drained", pods=[pod]))
+    assert finding.seen.startswith(words)
+    assert finding.mend == f"{mend}; then: python pipeline.py run --resume {RUN}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"reason": "NodeLost"}, "was lost (not heard of)"),
+        ({"conditions": [disruption("DeletionByTaintManager")]}, "was lost (not heard of)"),
+        ({"conditions": [disruption("DeletionByPodGC")], "node": "gone"}, "was lost (gone)"),
+    ],
+)
+def test_a_node_that_was_lost_under_a_pod(changes, words):
+    """By the pod's reason, which kubelets of old wrote, by its condition, and where the node object is no more."""
+    seen = recorded("fine")
+    (pod,) = seen.pods
+    changes = dict(changes)
+    nodes = [{"metadata": {"name": "another"}, "status": {}}]
+    if changes.pop("node", "") != "gone":
+        ready = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+        nodes.append({"metadata": {"name": pod["spec"]["nodeName"]}, "status": ready})
+    pod["status"] |= changes
+    finding = diagnose(recorded("fine", pods=[pod], nodes=nodes))
+    assert finding.seen == f"train: its node {pod['spec']['nodeName']} {words}"
+    assert finding.mend == f"kubectl get node {pod['spec']['nodeName']}; then: python pipeline.py run --resume {RUN}"
+
+
+def test_a_pod_that_its_queue_holds():
+    """As Kueue does with the steps that have a GPU."""
+    seen = recorded("no-gpu")
+    (pod,) = seen.pods
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "Scheduling is blocked"}
+    pod["status"]["conditions"] = [gated]
+    finding = diagnose(recorded("no-gpu", pods=[pod], workflow=RUNNING))
+    assert finding.seen == "train: held in a queue that has not admitted it"
+    assert finding.mend == f"kubectl get workloads -n {pod['metadata']['namespace']}"
+
+
 def test_a_run_that_nobody_knows():
     finding = diagnose(Evidence("x", "kubeflow", run_state="unknown"))
     assert (finding.state, finding.seen) == ("FAIL", "nothing is known of a run x")

@@ -125,6 +125,28 @@ def test_a_model_in_the_store(bucket, tmp_path):
         client.remove_object("bucket", "models/a/config.json")
 
 
+def test_the_hub(sandbox_url, free_port):
+    """Whatever it answers, it is there: some answer a visitor without a name with 404."""
+    answering = inside(("hub", {"url": f"{sandbox_url}/no-such-page", "seconds": 1.0}))["hub"]
+    assert answering == {"url": f"{sandbox_url}/no-such-page", "error": ""}
+    assert inside(("hub", {"url": "http://x.invalid", "seconds": 1.0}), HF_ENDPOINT=sandbox_url)["hub"]["error"] == ""
+    closed = inside(("hub", {"url": f"http://127.0.0.1:{free_port}", "seconds": 0.5}))["hub"]
+    assert closed["error"].startswith("it cannot be reached: ConnectionRefusedError")
+    nameless = inside(("hub", {"url": "https://no-such-name.invalid", "seconds": 0.5}))["hub"]
+    assert nameless["error"].startswith("its name is unknown")
+
+
+def test_a_hub_that_takes_the_connection_and_says_nothing_of_http():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        order = [("hub", {"url": f"http://127.0.0.1:{server.getsockname()[1]}", "seconds": 5.0})]
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM.read_text(), json.dumps(order)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2):  # the try of the port, and the request
+            server.accept()[0].close()
+        assert json.loads(process.communicate(timeout=30)[0])["found"]["error"].startswith("it does not answer")
+
+
 def test_a_probe_that_is_ended_removes_its_object(tmp_path):
     """The pod gets SIGTERM while it reads back what it wrote, for which it is given a minute."""
     store = tmp_path / "store"

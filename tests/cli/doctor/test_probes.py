@@ -1,16 +1,24 @@
 """What the probes' answers come to: above all, that a refusal without its positive control proves nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from cli.doctor.inside_findings import layer_findings, replica_findings, store_finding
 from cli.doctor.installation import Installation
 from cli.doctor.pods import Outcome, Probe, pod_of, waiting_for
-from cli.doctor.probes import captives_kept_in, client_findings, image_finding, strangers_kept_out
+from cli.doctor.probes import captives_kept_in, client_findings, client_probe, image_finding, strangers_kept_out
 
 SANDBOX = {"pod-1": ["10.0.0.1", 8080], "pod-2": ["10.0.0.2", 8080]}
 OUTSIDE = {"the API server": ["10.96.0.1", 443], "DNS": ["10.96.0.10", 53]}
 CLOSED = "ConnectionRefusedError: Connection refused"
-GIVEN = {"sandbox_url": "http://sandbox.box:8080", "sandbox_secret": "token", "store_secret": "store"}
+GIVEN = {
+    "sandbox_url": "http://sandbox.box:8080",
+    "sandbox_secret": "token",
+    "store_secret": "store",
+    "model_name": "owner/model",
+    "dataset": "s3://bucket/problems.jsonl",
+}
 
 
 class Anywhere:
@@ -19,7 +27,7 @@ class Anywhere:
     namespace = "kubeflow"
 
 
-PLACE = Installation(Anywhere(), GIVEN, {}, "pipeline-runner")
+PLACE = Installation(Anywhere(), GIVEN, {"prepare": "i:1"}, "pipeline-runner")
 
 
 def saw(**open_ones: bool) -> Outcome:
@@ -92,7 +100,7 @@ def test_a_store_that_never_answers_does_not_hide_the_sandbox():
     assert found["sandbox"].state == "ok"
     assert "the store gave no answer while the probe ran" in found["store"].seen
     nothing = {finding.check: finding.state for finding in client_findings(Outcome({}, "not done in time"), PLACE)}
-    assert nothing == {"sandbox": "FAIL", "store": "FAIL"}
+    assert nothing == {"sandbox": "FAIL", "store": "FAIL", "hub": "FAIL"}
 
 
 @pytest.mark.parametrize(
@@ -142,6 +150,26 @@ def test_a_verdict_that_is_wrong_is_no_verdict():
     asked = {"ready": {"status": 200, "body": {}}, "verdict": verdict}
     (finding,) = replica_findings([{"url": "http://a:1", "reached": "open", **asked}], PLACE)
     assert finding.state == "FAIL"
+
+
+def test_the_hub_is_asked_by_a_pod_that_may_reach_it():
+    probe = client_probe(PLACE, "key", SANDBOX, OUTSIDE)
+    assert probe.labels["grpo-code/hub-client"] == "true"
+    assert "hub" in dict(probe.orders)
+    inside = {**GIVEN, "model_name": "s3://bucket/model"}
+    assert "hub" not in dict(client_probe(replace(PLACE, parameters=inside), "key", SANDBOX, OUTSIDE).orders)
+
+
+@pytest.mark.parametrize(("error", "state"), [("", "ok"), ("it cannot be reached: TimeoutError", "FAIL")])
+def test_the_hub_as_the_cluster_sees_it(error, state):
+    client = Outcome({"hub": {"url": "https://hub", "error": error}})
+    (finding,) = [each for each in client_findings(client, PLACE) if each.check == "hub"]
+    assert finding.state == state
+    assert "owner/model" in finding.seen
+    assert error in finding.seen
+    if error:
+        assert finding.mend.startswith("--model-name s3://…  # put there before; or let pods labelled grpo-code/hub-")
+        assert "--dataset" not in finding.mend, "that is in the store already"
 
 
 def test_a_bucket_that_does_not_exist():
