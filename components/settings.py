@@ -28,9 +28,10 @@ DATASET_FORMS = (
     f"use {', '.join(NAMED_DATASETS)}, a hub id owner/name, a file ending in {', '.join(DATA_SUFFIXES)}, a directory "
     "with train and test files, or s3://bucket/key"
 )
-# What must be the same when a run is continued; the rest (sandbox, checkpoints kept, threads, pods) may change.
+# What must be the same when a run is continued; the rest (sandbox, checkpoints kept, threads, pods, and how a batch is
+# cut into micro batches) may change.
 SAMPLING = ("temperature", "top_p", "max_completion_length", "use_chat_template")
-BATCHES = ("epochs", "batch_size", "num_generations", "micro_batch_size")
+BATCHES = ("epochs", "batch_size", "num_generations")
 LEARNING = ("lr", "beta", "precision", "seed", "grpo_overrides")
 FIXED = (*SAMPLING, *BATCHES, *LEARNING, "model_name", "model_revision", "method", "lora_r", "lora_alpha", "reward")
 NOT_COMPARABLE = (

@@ -82,6 +82,7 @@ def make_config(
         "save_strategy": "no",  # the callback decides when
         "save_total_limit": 1,
         "logging_steps": 1,
+        "logging_nan_inf_filter": False,  # a loss that is no number must be seen
         "disable_tqdm": True,
         "report_to": "none",
     }
@@ -128,4 +129,13 @@ def make_trainer(
         callbacks=list(callbacks),
     )
     trainer.remove_callback(PrinterCallback)
+    if method != "full":
+        _in_fp32(trainer.model)
     return trainer
+
+
+def _in_fp32(policy: Any) -> None:
+    """Keep the adapter's weights in fp32: TRL makes them bf16 on a 4-bit base, which rounds small updates away."""
+    for parameter in policy.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()

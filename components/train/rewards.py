@@ -18,6 +18,7 @@ from components.shared.grading import Grader, reward_of
 from components.shared.problem import Problem
 from components.shared.program import program_of
 from components.shared.sandbox import Verdict
+from components.train.interruption import Interruption
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class TestReward:
     use_chat_template: bool
     control: bool
     seed: int
+    interruption: Interruption
     batch: list[Judged] = field(default_factory=list)
     seconds: float = 0.0
     __name__: str = "tests"
@@ -64,7 +66,8 @@ class TestReward:
             program_of(problem, completion, use_chat_template=self.use_chat_template)
             for problem, completion in zip(problems, completions, strict=True)
         ]
-        verdicts = self.grader.grade(list(zip(problems, programs, strict=True)))
+        with self.interruption.at_once():
+            verdicts = self.grader.grade(list(zip(problems, programs, strict=True)))
         rewards = [
             self._reward(verdict, end, f"{trainer_state.global_step}/{row}")
             for row, (verdict, end) in enumerate(zip(verdicts, ended_by, strict=True))

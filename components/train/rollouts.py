@@ -12,21 +12,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.shared.sampling import Completion, Sampling, generate, generator_for
+from components.train.interruption import Interruption
 
 
 class Rollouts:
     """Callable for GRPOTrainer(rollout_func=...): one completion for each of the (already repeated) prompts.
 
     What a completion says depends on (seed, step, row) alone, so a resumed run draws what the interrupted
-    one would have drawn. `seconds` is the time the last batch took.
+    one would have drawn. `rows` is the most that is drawn at once; `seconds` the time the last batch took.
     """
 
-    def __init__(self, tokenizer: Any, sampling: Sampling, seed: int) -> None:
-        self.tokenizer, self.sampling, self.seed = tokenizer, sampling, seed
+    def __init__(self, tokenizer: Any, sampling: Sampling, seed: int, interruption: Interruption) -> None:
+        self.tokenizer, self.sampling, self.seed, self.interruption = tokenizer, sampling, seed, interruption
+        self.rows = 0
         self.seconds = 0.0
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
-        start = time.perf_counter()
+        with self.interruption.at_once():
+            return self._for_trl(self._draw(prompts, trainer))
+
+    def _draw(self, prompts: Sequence[str], trainer: Any) -> list[Completion]:
+        began = time.perf_counter()
         model = trainer.accelerator.unwrap_model(trainer.model)
         step, first = trainer.state.global_step, trainer.accelerator.process_index * len(prompts)
         generators = [
@@ -34,10 +40,20 @@ class Rollouts:
         ]
         was_training = model.training
         model.eval()
-        completions = generate(model, self.tokenizer, prompts, self.sampling, generators)
+        completions = [
+            completion
+            for start in range(0, len(prompts), self.rows)
+            for completion in generate(
+                model,
+                self.tokenizer,
+                prompts[start : start + self.rows],
+                self.sampling,
+                generators[start : start + self.rows],
+            )
+        ]
         model.train(was_training)
-        self.seconds = time.perf_counter() - start
-        return self._for_trl(completions)
+        self.seconds = time.perf_counter() - began
+        return completions
 
     def _for_trl(self, completions: Sequence[Completion]) -> dict[str, Any]:
         """TRL's fields, one entry a completion; logprobs None lets the trainer compute its own."""
