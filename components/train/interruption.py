@@ -36,11 +36,11 @@ class Interruption:
         """Stop at once when asked to within this block, where no weight changes."""
         if self.requested:
             raise Interrupted
-        self.weights_rest = True
+        outside, self.weights_rest = self.weights_rest, True
         try:
             yield
         finally:
-            self.weights_rest = False
+            self.weights_rest = outside
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         first, self.requested = not self.requested, True

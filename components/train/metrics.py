@@ -89,6 +89,17 @@ def step_samples(batch: Sequence[Judged], *, step: int, num_generations: int) ->
     ]
 
 
+def summary(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Scalars of a whole run: mean reward and pass rate of the first and last tenth of its steps, and what was lost."""
+    tenth = max(1, len(metrics) // 10)
+    lost = sum(lost_step(row) is not None for row in metrics)
+    figures: dict[str, float | None] = {"steps": float(len(metrics)), "lost_steps": float(lost)}
+    for name, part in (("first", metrics[:tenth]), ("last", metrics[-tenth:])):
+        for key in ("reward", "pass_rate"):
+            figures[f"{key}_{name}_tenth"] = mean([row[key] for row in part if row[key] is not None])
+    return {name: value for name, value in figures.items() if value is not None}
+
+
 def mean(values: Sequence[float]) -> float | None:
     """The mean, or None of nothing."""
     return sum(values) / len(values) if values else None

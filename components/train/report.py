@@ -9,6 +9,7 @@ from components.shared.charts import line_chart
 from components.shared.pages import percent, render
 from components.shared.program import find_stop
 from components.shared.progress import duration
+from components.train.advisor import advise
 from components.train.metrics import lost_step
 from components.train.schedule import Schedule
 
@@ -50,6 +51,7 @@ def training_report(
             if last and sample["step"] == last["step"]
         ][:SHOWN_SAMPLES],
         lost_steps=sum(lost_step(row) is not None for row in metrics),
+        advice=advise(metrics, given),
     )
 
 

@@ -18,8 +18,9 @@ from components.train.interruption import Interruption
 class Rollouts:
     """Callable for GRPOTrainer(rollout_func=...): one completion for each of the (already repeated) prompts.
 
-    What a completion says depends on (seed, step, row) alone, so a resumed run draws what the interrupted
-    one would have drawn. `rows` is the most that is drawn at once; `seconds` the time the last batch took.
+    What a completion says depends on (seed, its name) alone, and its name on step and row, so a resumed run draws what
+    the interrupted one would have drawn. `rows` is the most that is drawn at once, 0 all; `seconds` the time that the
+    last batch took.
     """
 
     def __init__(self, tokenizer: Any, sampling: Sampling, seed: int, interruption: Interruption) -> None:
@@ -29,33 +30,26 @@ class Rollouts:
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
         with self.interruption.at_once():
-            return self._for_trl(self._draw(prompts, trainer))
+            began = time.perf_counter()
+            completions = self.draw(prompts, names_of(prompts, trainer), trainer)
+            self.seconds = time.perf_counter() - began
+            return self.for_trl(completions)
 
-    def _draw(self, prompts: Sequence[str], trainer: Any) -> list[Completion]:
-        began = time.perf_counter()
+    def draw(self, prompts: Sequence[str], names: Sequence[str], trainer: Any) -> list[Completion]:
+        """One completion a prompt by the policy as it is now; names[i] decides what completion i says."""
         model = trainer.accelerator.unwrap_model(trainer.model)
-        step, first = trainer.state.global_step, trainer.accelerator.process_index * len(prompts)
-        generators = [
-            generator_for(self.seed, f"step {step}/row {first + row}", model.device) for row in range(len(prompts))
-        ]
         was_training = model.training
         model.eval()
-        completions = [
-            completion
-            for start in range(0, len(prompts), self.rows)
-            for completion in generate(
-                model,
-                self.tokenizer,
-                prompts[start : start + self.rows],
-                self.sampling,
-                generators[start : start + self.rows],
-            )
-        ]
+        completions: list[Completion] = []
+        at_once = self.rows or len(prompts)
+        for start in range(0, len(prompts), at_once):
+            part = slice(start, start + at_once)
+            generators = [generator_for(self.seed, name, model.device) for name in names[part]]
+            completions += generate(model, self.tokenizer, prompts[part], self.sampling, generators)
         model.train(was_training)
-        self.seconds = time.perf_counter() - began
         return completions
 
-    def _for_trl(self, completions: Sequence[Completion]) -> dict[str, Any]:
+    def for_trl(self, completions: Sequence[Completion]) -> dict[str, Any]:
         """TRL's fields, one entry a completion; logprobs None lets the trainer compute its own."""
         eos = self.tokenizer.eos_token_id
         added = [[eos] if completion.ended_by == "stop" else [] for completion in completions]
@@ -68,3 +62,9 @@ class Rollouts:
             "logprobs": None,
             "ended_by": [completion.ended_by for completion in completions],
         }
+
+
+def names_of(prompts: Sequence[str], trainer: Any) -> list[str]:
+    """The names of this process's completions of a step."""
+    first = trainer.accelerator.process_index * len(prompts)
+    return [f"step {trainer.state.global_step}/row {first + row}" for row in range(len(prompts))]

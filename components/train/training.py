@@ -19,12 +19,13 @@ from components.shared.sampling import Sampling, rows_at_once
 from components.shared.sandbox import SandboxClient
 from components.shared.store import Store, open_store, upload_folder
 from components.train.checkpoints import Checkpoints
+from components.train.dynamic import DynamicRollouts
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
 from components.train.interruption import Interrupted, Interruption
 from components.train.journal import Journal
 from components.train.memory import AttemptRecord, Pieces, disk_error, free_memory, is_out_of_memory
-from components.train.metrics import mean
+from components.train.metrics import summary
 from components.train.report import training_report
 from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
@@ -61,7 +62,8 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
         report.write_text(session.page, encoding="utf-8")
     patiently(lambda: upload_folder(store, f"{folder_of(name)}/train", model))
     patiently(lambda: record(store, name, parameters=given, seconds={"train": round(time.monotonic() - start, 1)}))
-    return session.summary()
+    say("train", f"done in {duration(sum(row['seconds']['step'] for row in session.journal.metrics))} of steps")
+    return summary(session.journal.metrics)
 
 
 class Session:
@@ -100,24 +102,33 @@ class Session:
         given = self.given
         client = SandboxClient.from_setting(given["sandbox_url"])
         say("train", f"the sandbox is ready (judge {client.version()[:12]})")
-        sampling = Sampling.from_parameters(given)
+        reward = TestReward(
+            grader=Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"]),
+            problems={problem.task_id: problem for problem in training},
+            use_chat_template=given["use_chat_template"],
+            control=given["reward"] == "random",
+            seed=given["seed"],
+            interruption=self.interruption,
+        )
         return Watch(
             schedule=self.schedule,
-            num_generations=given["num_generations"],
-            rollouts=Rollouts(self.tokenizer, sampling, given["seed"], self.interruption),
-            reward=TestReward(
-                grader=Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"]),
-                problems={problem.task_id: problem for problem in training},
-                use_chat_template=given["use_chat_template"],
-                control=given["reward"] == "random",
-                seed=given["seed"],
-                interruption=self.interruption,
-            ),
+            given=given,
+            rollouts=self._make_rollouts(reward),
+            reward=reward,
             journal=self.journal,
             uploads=self.uploads,
             interruption=self.interruption,
-            save_steps=given["save_steps"],
             draw_report=self._draw,
+        )
+
+    def _make_rollouts(self, reward: TestReward) -> Rollouts:
+        given = self.given
+        common = (self.tokenizer, Sampling.from_parameters(given), given["seed"], self.interruption)
+        tokens = given["dynamic_sampling_tokens"]
+        if not tokens:
+            return Rollouts(*common)
+        return DynamicRollouts(
+            *common, order=self.order, num_generations=given["num_generations"], tokens=tokens, reward=reward
         )
 
     def _make_trainer(self) -> Any:
@@ -137,6 +148,7 @@ class Session:
             method=given["method"],
             lora_r=given["lora_r"],
             lora_alpha=given["lora_alpha"],
+            lora_target_modules=given["lora_target_modules"],
             callbacks=[self.watch],
         )
 
@@ -223,7 +235,8 @@ class Session:
         kept = f"{self.watch.saved_step} of {self.schedule.steps} steps are kept"
         if isinstance(error, Interrupted):
             return InfraError(f"The run was stopped from outside (SIGTERM); {kept}, and it can be continued.")
-        return type(error)(f"{error} {kept[0].upper()}{kept[1:]}; the run can be continued.")
+        can = "; the run can be continued" if isinstance(error, InfraError) else ""
+        return type(error)(f"{error} {kept}{can}.")
 
     def _start_again_smaller(self) -> None:
         smaller = self.pieces.halved(self.schedule.batch_size)
@@ -282,14 +295,3 @@ class Session:
             finished=finished,
         )
         return {f"{self.prefix}/report.html": self.page.encode(), **self.attempt.objects(self.pieces)}
-
-    def summary(self) -> dict[str, float]:
-        """Mean reward and pass rate of the first and last tenth of the steps, and what was lost."""
-        rows = self.journal.metrics
-        tenth = max(1, len(rows) // 10)
-        figures: dict[str, float | None] = {"steps": float(len(rows)), "lost_steps": float(self.watch.lost_steps)}
-        for name, part in (("first", rows[:tenth]), ("last", rows[-tenth:])):
-            for key in ("reward", "pass_rate"):
-                figures[f"{key}_{name}_tenth"] = mean([row[key] for row in part if row[key] is not None])
-        say("train", f"done in {duration(sum(row['seconds']['step'] for row in rows))} of steps")
-        return {name: value for name, value in figures.items() if value is not None}

@@ -3,8 +3,9 @@
 Nothing here waits for the store: what is to be kept is handed to uploads.py.
 """
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from transformers import TrainerCallback
 
 from components.shared.errors import InfraError, UserError
 from components.shared.progress import Progress, duration, say
+from components.train.advisor import Advisor, advise
+from components.train.dynamic import DynamicRollouts
 from components.train.interruption import Interruption
 from components.train.journal import Journal
 from components.train.metrics import lost_step, step_metrics, step_samples
@@ -35,23 +38,22 @@ class Watch(TrainerCallback):
         self,
         *,
         schedule: Schedule,
-        num_generations: int,
+        given: Mapping[str, Any],
         rollouts: Rollouts,
         reward: TestReward,
         journal: Journal,
         uploads: Uploads,
         interruption: Interruption,
-        save_steps: int,
         draw_report: Callable[[bool], dict[str, bytes]],
     ) -> None:
-        self.schedule, self.num_generations = schedule, num_generations
+        self.schedule, self.given, self.num_generations = schedule, given, given["num_generations"]
         self.rollouts, self.reward, self.journal, self.uploads = rollouts, reward, journal, uploads
-        self.interruption, self.save_steps, self.draw_report = interruption, save_steps, draw_report
+        self.interruption, self.save_steps, self.draw_report = interruption, given["save_steps"], draw_report
         self.progress = Progress("train", "training", schedule.steps, unit="steps", every_update=True)
         self.last_report = self.last_save = self.save_started = time.monotonic()
         self.save_seconds = self.report_seconds = 0.0
         self.saved_step = 0
-        self.lost_steps = self.lost_in_a_row = 0
+        self.advisor = Advisor()
         self.verdict: UserError | InfraError | None = None  # why the run should not go on
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -64,6 +66,7 @@ class Watch(TrainerCallback):
         logs: dict[str, Any] = given["logs"]
         if "loss" not in logs:  # the summary at the end
             return
+        refuse_nan(logs, state.global_step, self.given, scaled=args.fp16)
         row = step_metrics(
             self.reward.batch,
             logs,
@@ -72,9 +75,12 @@ class Watch(TrainerCallback):
             num_generations=self.num_generations,
         )
         row["seconds"] = self._seconds(float(logs.get("step_time") or 0.0))
+        if isinstance(self.rollouts, DynamicRollouts):
+            row["drawn"] = dict(self.rollouts.drawn)
         samples = step_samples(self.reward.batch, step=state.global_step, num_generations=self.num_generations)
         self.journal.add(row, samples)
         self._tell(row)
+        self.verdict = stuck(self.journal.metrics, self.given)
         if self.verdict:
             control.should_save = control.should_training_stop = True
         pause = max(SECONDS_BETWEEN_REPORTS, self.report_seconds / SHARE_OF_TIME_FOR_REPORTS)
@@ -112,13 +118,10 @@ class Watch(TrainerCallback):
 
     def _tell(self, row: dict[str, Any]) -> None:
         reason = lost_step(row)
-        self.lost_in_a_row = self.lost_in_a_row + 1 if reason else 0
         if reason:
-            self.lost_steps += 1
-            say("train", f"warning: step {row['step']} taught nothing, {reason} ({self.lost_steps} such steps so far)")
-        if reason and self.lost_in_a_row == LOST_STEPS_IN_A_ROW:
-            kind = InfraError if row["infra"] > 0 else UserError
-            self.verdict = kind(f"{LOST_STEPS_IN_A_ROW} steps in a row taught nothing, the last because {reason}.")
+            say("train", f"warning: step {row['step']} taught nothing, {reason}")
+        for advice in self.advisor.news(self.journal.metrics, self.given):
+            say("train", f"advice: {advice}")
         reward = "none" if row["reward"] is None else f"{row['reward']:.2f}"
         judging = row["seconds"]["reward"] / (row["seconds"]["step"] or 1.0)
         self.progress.update(
@@ -126,6 +129,29 @@ class Watch(TrainerCallback):
             f"reward {reward}, mixed groups {1 - row['zero_variance']:.0%}, truncated {row['truncated']:.0%}, "
             f"judging {judging:.0%} of the time",
         )
+
+
+def stuck(metrics: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> UserError | InfraError | None:
+    """Why a run should end after these steps: too many in a row from which nothing could be learnt."""
+    lost = [lost_step(row) for row in metrics[-LOST_STEPS_IN_A_ROW:]]
+    if len(lost) == LOST_STEPS_IN_A_ROW and all(lost):
+        kind = InfraError if metrics[-1]["infra"] > 0 else UserError
+        return kind(f"{LOST_STEPS_IN_A_ROW} steps in a row taught nothing, the last because {lost[-1]}.")
+    most = given["max_stuck_steps"]
+    if not most or len(metrics) < most or any(row["groups"]["mixed"] for row in metrics[-most:]):
+        return None
+    advice = next((str(one) for one in advise(metrics, given)), "look at the groups in metrics.jsonl")
+    return UserError(f"No group was mixed for {most} steps in a row, so nothing could be learnt ({advice}).")
+
+
+def refuse_nan(logs: Mapping[str, Any], step: int, given: Mapping[str, Any], *, scaled: bool) -> None:
+    """UserError for a loss or gradient that is no number; scaled (fp16): such a gradient is skipped by itself."""
+    loss, norm = float(logs["loss"]), float(logs.get("grad_norm") or 0.0)
+    if math.isfinite(loss) and (scaled or math.isfinite(norm)):
+        return
+    what = "gradient" if math.isfinite(loss) else "loss"
+    precision = "" if given["precision"] == "fp32" else ", or use precision fp32"
+    raise UserError(f"The {what} of step {step} is not a number: lower lr (now {given['lr']:g}){precision}.")
 
 
 def time_shares(metrics: list[dict[str, Any]]) -> str:

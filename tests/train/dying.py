@@ -62,11 +62,11 @@ def _set_the_trap(attempt: Attempt) -> None:
 
     step = attempt.step
     if attempt.point == "rollout":
-        at(Rollouts, "_draw", lambda rollouts, prompts, trainer: trainer.state.global_step == step)
+        at(Rollouts, "draw", lambda rollouts, prompts, names, trainer: trainer.state.global_step == step)
     elif attempt.point == "reward":
         at(TestReward, "__call__", lambda reward, **named: named["trainer_state"].global_step == step)
     elif attempt.point == "update":
-        Watch.on_pre_optimizer_step = lambda watch, args, state, control, **_: state.global_step == step and strike()
+        at(Watch, "on_pre_optimizer_step", lambda watch, args, state, control, **_: state.global_step == step)
     elif attempt.point == "journal":
         at(DirectoryStore, "write", lambda store, key, data: key.endswith("samples.jsonl") and data.count(b"\n") > step)
     else:
