@@ -7,12 +7,13 @@ without variance stays in the batch, whose size never changes, and teaches nothi
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from components.shared.problem import Problem
-from components.shared.sampling import Completion
+from components.shared.sampling import Completion, Sampling
+from components.train.interruption import Interruption
 from components.train.metrics import kind_of_group
 from components.train.rewards import Judged, TestReward
 from components.train.rollouts import Rollouts, names_of
@@ -103,3 +104,19 @@ class DynamicRollouts(Rollouts):
             )
             for problem, start in zip(problems, range(0, len(rows), self.num_generations), strict=True)
         ]
+
+
+def make_rollouts(
+    tokenizer: Any,
+    given: Mapping[str, Any],
+    interruption: Interruption,
+    *,
+    order: Sequence[Problem],
+    reward: TestReward,
+) -> Rollouts:
+    """The rollouts that the step's parameters ask for: dynamic ones with dynamic_sampling_tokens."""
+    common = (tokenizer, Sampling.from_parameters(given), given["seed"], interruption)
+    tokens = given["dynamic_sampling_tokens"]
+    if not tokens:
+        return Rollouts(*common)
+    return DynamicRollouts(*common, order=order, num_generations=given["num_generations"], tokens=tokens, reward=reward)

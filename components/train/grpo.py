@@ -20,6 +20,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from datasets import Dataset  # noqa: E402
 from peft import LoraConfig  # noqa: E402
+from transformers.pytorch_utils import Conv1D  # noqa: E402
 from transformers.trainer_callback import PrinterCallback  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
@@ -149,7 +150,8 @@ def target_modules(policy: Any, wanted: str) -> str | list[str]:
     linear = {
         name
         for name, module in policy.named_modules()
-        if isinstance(module, torch.nn.Linear) and module is not head  # 4-bit layers of bitsandbytes are such, too
+        # 4-bit layers of bitsandbytes are Linear, too; Conv1D is GPT-2's name for one.
+        if isinstance(module, torch.nn.Linear | Conv1D) and module is not head
     }
     missing = [name for name in names if not any(one == name or one.endswith(f".{name}") for one in linear)]
     if missing or not names:

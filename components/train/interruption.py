@@ -24,7 +24,7 @@ class Interruption:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Take SIGTERM as a request to stop; only the main thread can."""
+        """Take SIGTERM as a request to stop, and more of them as the same; only the main thread can."""
         before = signal.signal(signal.SIGTERM, self._note)
         try:
             yield

@@ -15,11 +15,12 @@ from components.shared.models import load_tokenizer, resolve_precision
 from components.shared.problem import Problem, training_problems
 from components.shared.progress import duration, say
 from components.shared.run import folder_of, record, run_id_of
-from components.shared.sampling import Sampling, rows_at_once
+from components.shared.sampling import eos_ids, rows_at_once
 from components.shared.sandbox import SandboxClient
 from components.shared.store import Store, open_store, upload_folder
+from components.train.chat import chat_warnings
 from components.train.checkpoints import Checkpoints
-from components.train.dynamic import DynamicRollouts
+from components.train.dynamic import make_rollouts
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
 from components.train.interruption import Interrupted, Interruption
@@ -28,7 +29,6 @@ from components.train.memory import AttemptRecord, Pieces, disk_error, free_memo
 from components.train.metrics import summary
 from components.train.report import training_report
 from components.train.rewards import TestReward
-from components.train.rollouts import Rollouts
 from components.train.schedule import Schedule, plan, prompt_order
 from components.train.uploads import PATIENCE_AFTER_FAILURE, PATIENCE_AT_THE_END, Uploads, patiently
 from components.train.watch import Watch, time_shares
@@ -52,13 +52,14 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="grpo-train-") as folder:
         session = Session(store, name, training, schedule, given, Path(folder))
-        try:
-            session.train()
-            session.hand_on(model)
-        except BaseException:
-            session.close(failed=True)
-            raise
-        session.close(failed=False)
+        with session.interruption.watching():
+            try:
+                session.train()
+                session.hand_on(model)
+            except BaseException:
+                session.close(failed=True)
+                raise
+            session.close(failed=False)
         report.write_text(session.page, encoding="utf-8")
     patiently(lambda: upload_folder(store, f"{folder_of(name)}/train", model))
     patiently(lambda: record(store, name, parameters=given, seconds={"train": round(time.monotonic() - start, 1)}))
@@ -113,22 +114,12 @@ class Session:
         return Watch(
             schedule=self.schedule,
             given=given,
-            rollouts=self._make_rollouts(reward),
+            rollouts=make_rollouts(self.tokenizer, given, self.interruption, order=self.order, reward=reward),
             reward=reward,
             journal=self.journal,
             uploads=self.uploads,
             interruption=self.interruption,
             draw_report=self._draw,
-        )
-
-    def _make_rollouts(self, reward: TestReward) -> Rollouts:
-        given = self.given
-        common = (self.tokenizer, Sampling.from_parameters(given), given["seed"], self.interruption)
-        tokens = given["dynamic_sampling_tokens"]
-        if not tokens:
-            return Rollouts(*common)
-        return DynamicRollouts(
-            *common, order=self.order, num_generations=given["num_generations"], tokens=tokens, reward=reward
         )
 
     def _make_trainer(self) -> Any:
@@ -138,6 +129,11 @@ class Session:
         )
         self._fit(Pieces(self.schedule.micro_batch_size, self.watch.rollouts.rows or rows_at_once(policy)))
         say("train", self._headline(policy))
+        ends = eos_ids(policy, self.tokenizer)
+        for warning in chat_warnings(
+            given["model_name"], self.tokenizer, ends, use_chat_template=given["use_chat_template"]
+        ):
+            say("train", f"warning: {warning}")
         return make_trainer(
             policy=policy,
             tokenizer=self.tokenizer,
@@ -189,11 +185,10 @@ class Session:
         """Train from the newest checkpoint of this run, or from the base; leaves a checkpoint of the last step."""
         if self._done():
             say("train", f"continues run {self.name} after step {self._done()} of {self.schedule.steps}")
-        with self.interruption.watching():
-            while self._done() < self.schedule.steps:
-                self.journal.rewind(self._done())
-                if not self._optimise():
-                    self._start_again_smaller()
+        while self._done() < self.schedule.steps:
+            self.journal.rewind(self._done())
+            if not self._optimise():
+                self._start_again_smaller()
         say("train", f"time: {time_shares(self.journal.metrics)}")
 
     def _done(self) -> int:

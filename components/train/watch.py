@@ -57,8 +57,7 @@ class Watch(TrainerCallback):
         self.verdict: UserError | InfraError | None = None  # why the run should not go on
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step:
-            self.progress.skip_to(state.global_step)
+        self.progress.skip_to(state.global_step)
         self.saved_step = state.global_step
         self.last_save = time.monotonic()
 
