@@ -78,6 +78,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         beta: float = 0.04,
         lora_r: int = 16,
         lora_alpha: int = 32,
+        lora_target_modules: str = "all-linear",
         precision: str = "auto",
         dataset: str = "mbpp",
         dataset_revision: str = "",
@@ -88,6 +89,8 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         micro_batch_size: int = 0,
         save_steps: int = 0,
         keep_checkpoints: int = 2,
+        dynamic_sampling_tokens: int = 0,
+        max_stuck_steps: int = 0,
         grpo_overrides: str = "{}",
         reward: str = "tests",
         seed: int = 42,
@@ -134,6 +137,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             beta: Weight of the KL penalty that holds the policy near the base; 0 switches it off.
             lora_r: Rank of the adapter.
             lora_alpha: Scale of the adapter; its effective scale is lora_alpha / lora_r.
+            lora_target_modules: Layers that get an adapter, as a comma list (q_proj,v_proj); all-linear takes all.
             precision: auto, bf16, fp16 or fp32; auto is bf16 where CUDA has it, fp16 on other CUDA, fp32 on a CPU.
             dataset: mbpp, mbpp-sanitized, a hub id, a .jsonl or .json file, a directory, or s3://bucket/key.
             dataset_revision: Revision of the data set; resolved to a commit or digest at submit.
@@ -144,6 +148,8 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             micro_batch_size: Completions per forward and backward pass; 0 chooses.
             save_steps: Optimiser steps between checkpoints; 0 chooses.
             keep_checkpoints: Newest checkpoints that are kept in the store.
+            dynamic_sampling_tokens: Most tokens a step may draw to replace groups without variance; 0 keeps them.
+            max_stuck_steps: Stop after so many steps in a row without a mixed group; 0 never stops for that.
             grpo_overrides: More settings of TRL's GRPOConfig, as a JSON object.
             reward: tests, or random as a control that must not learn.
             seed: Seed of the data shuffle, the training order and all sampling.

@@ -28,11 +28,16 @@ DATASET_FORMS = (
     f"use {', '.join(NAMED_DATASETS)}, a hub id owner/name, a file ending in {', '.join(DATA_SUFFIXES)}, a directory "
     "with train and test files, or s3://bucket/key"
 )
-# What must be the same when a run is continued; the rest (sandbox, checkpoints kept, threads, pods) may change.
+# What must be the same when a run is continued; the rest (sandbox, checkpoints kept, threads, pods, and how a batch is
+# cut into micro batches) may change.
 SAMPLING = ("temperature", "top_p", "max_completion_length", "use_chat_template")
-BATCHES = ("epochs", "batch_size", "num_generations", "micro_batch_size")
+BATCHES = ("epochs", "batch_size", "num_generations")
 LEARNING = ("lr", "beta", "precision", "seed", "grpo_overrides")
-FIXED = (*SAMPLING, *BATCHES, *LEARNING, "model_name", "model_revision", "method", "lora_r", "lora_alpha", "reward")
+ADAPTER = ("lora_r", "lora_alpha", "lora_target_modules")
+FIXED = (
+    *SAMPLING, *BATCHES, *LEARNING, *ADAPTER, "model_name", "model_revision", "method", "reward",
+    "dynamic_sampling_tokens",
+)  # fmt: skip
 NOT_COMPARABLE = (
     "candidate_splits all trains on problems of the test split outside the held-out ones: "
     "the result is not comparable with published MBPP figures."
@@ -57,6 +62,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0, 100),
     "top_p": (0, 1),
     "micro_batch_size": (0, 65536),
+    "dynamic_sampling_tokens": (0, 1_000_000_000),
+    "max_stuck_steps": (0, 1_000_000),
     "save_steps": (0, 1_000_000),
     "keep_checkpoints": (1, 1000),
     "seed": (0, 2**32 - 1),
@@ -64,6 +71,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "test_timeout_s": (0, 600),
     "infra_limit": (0, 1),
 }
+NEVER_EMPTY = ("model_name", "dataset", "sandbox_url", "lora_target_modules")
 OPEN_BELOW = ("lr", "temperature", "top_p", "test_timeout_s")  # zero itself makes no sense for these
 # Keys of GRPOConfig that the product sets itself, each with the parameter to use instead (or why it is closed).
 RESERVED_OVERRIDES: dict[str, str] = {
@@ -93,6 +101,30 @@ RESERVED_OVERRIDES: dict[str, str] = {
     "mask_truncated_completions": "nothing: truncated completions are always kept out of the loss",
     "use_vllm": "nothing yet: completions are sampled by the model itself",
     "report_to": "nothing: metrics.jsonl and report.html hold the metrics",
+    **dict.fromkeys(
+        ("top_k", "min_p", "repetition_penalty", "generation_kwargs", "cache_implementation"),
+        "nothing: filter, training and evaluation draw from the same distribution, by temperature and top_p",
+    ),
+    **dict.fromkeys(
+        ("logging_steps", "logging_strategy", "logging_first_step", "logging_nan_inf_filter"),
+        "nothing: every step is written down",
+    ),
+    **dict.fromkeys(
+        ("save_only_model", "ignore_data_skip", "enable_jit_checkpoint", "load_best_model_at_end"),
+        "nothing: checkpoints hold all that an exact resume needs",
+    ),
+    **dict.fromkeys(
+        ("eval_strategy", "do_eval", "eval_steps", "eval_on_start"), "nothing: the step evaluate judges the model"
+    ),
+    **dict.fromkeys(
+        ("push_to_hub", "hub_model_id", "log_completions", "log_completions_hub_repo"),
+        "nothing: what a run leaves goes to the store",
+    ),
+    **dict.fromkeys(
+        ("auto_find_batch_size", "use_transformers_paged", "use_transformers_continuous_batching"),
+        "nothing: batches are cut by micro_batch_size",
+    ),
+    "num_iterations": "epochs",
 }
 
 
@@ -111,7 +143,7 @@ def _wrong_choices(given: Mapping[str, Any]) -> list[str]:
     for name, choices in CHOICES.items():
         if given[name] not in choices:
             wrong.append(f"{name} {given[name]!r} is unknown: use one of {', '.join(choices)}.")
-    empty = [name for name in ("model_name", "dataset", "sandbox_url") if not str(given[name]).strip()]
+    empty = [name for name in NEVER_EMPTY if not str(given[name]).strip()]
     return [*wrong, *(f"{name} is empty: it needs a value." for name in empty)]
 
 
@@ -143,6 +175,14 @@ def _wrong_batch(given: Mapping[str, Any]) -> list[str]:
             f"micro_batch_size {micro} does not divide batch_size {batch}: use one of {', '.join(map(str, divisors))}, "
             "or 0 for auto."
         )
+    tokens, one_group = given["dynamic_sampling_tokens"], group * given["max_completion_length"]
+    if 0 < tokens < one_group:
+        wrong.append(
+            f"dynamic_sampling_tokens {tokens} is less than one group may take (num_generations {group} x "
+            f"max_completion_length {given['max_completion_length']}): use at least {one_group}, or 0 to draw no other."
+        )
+    if tokens and given["reward"] == "random":
+        wrong.append("dynamic_sampling_tokens needs reward tests: coin flips say nothing about a group.")
     if given["num_eval_examples"] > given["max_eval_samples"]:
         wrong.append(
             f"num_eval_examples {given['num_eval_examples']} is larger than the held-out pool of max_eval_samples "

@@ -36,6 +36,7 @@ class Progress:
     def skip_to(self, done: int) -> None:
         """Start at `done` units, as a resumed run does."""
         self.done = self.offset = done
+        self.start = time.monotonic()  # what came before, such as loading a model, says nothing about speed either
         self._tell("", printing=False)
 
     def update(self, done: int, note: str = "") -> None:

@@ -25,6 +25,15 @@ from components.shared.errors import UserError
 from components.shared.problem import Problem
 from components.shared.program import find_stop
 
+NO_NUMBERS = {
+    torch.float16: "The model's logits are inf or nan in fp16, whose range is too small for it: use precision bf16 or "
+    "fp32.",
+    torch.bfloat16: "The model's logits are inf or nan in bf16: its weights are damaged, or training has diverged; use "
+    "a lower lr, or precision fp32.",
+    torch.float32: "The model's logits are inf or nan even in fp32: its weights are damaged, or training has diverged; "
+    "check model_name and use a lower lr.",
+}
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -58,12 +67,13 @@ class Completion:
 class GumbelNoise(LogitsProcessor):
     """Adds each row's own Gumbel noise to its logits, of shape (rows, vocabulary); the argmax is then a sample."""
 
-    def __init__(self, generators: Sequence[torch.Generator]) -> None:
-        self.generators = generators
+    def __init__(self, generators: Sequence[torch.Generator], dtype: torch.dtype) -> None:
+        """dtype: in which the model computes; named when its logits are not numbers."""
+        self.generators, self.dtype = generators, dtype
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        if torch.isnan(scores).any():
-            raise UserError("The model's logits are not numbers (nan) at this precision: use precision fp32.")
+        if not torch.isfinite(scores.amax(dim=-1)).all():  # nan, inf, or all of a row ruled out
+            raise UserError(NO_NUMBERS.get(self.dtype, NO_NUMBERS[torch.float32]))
         noise = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
         for row, generator in zip(noise, self.generators, strict=True):
             row.exponential_(generator=generator)
@@ -127,7 +137,7 @@ def generate(
         temperature=None,
         top_p=None,
         top_k=None,
-        logits_processor=_processors(sampling, generators),
+        logits_processor=_processors(sampling, generators, model.dtype),
         stopping_criteria=StoppingCriteriaList([] if sampling.use_chat_template else [stops]),
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=ends,
@@ -141,7 +151,7 @@ def generate(
     return completions
 
 
-def _processors(sampling: Sampling, generators: Sequence[torch.Generator]) -> LogitsProcessorList:
+def _processors(sampling: Sampling, generators: Sequence[torch.Generator], dtype: torch.dtype) -> LogitsProcessorList:
     processors = LogitsProcessorList()
     if sampling.temperature == 0:  # greedy: no noise
         return processors
@@ -149,7 +159,7 @@ def _processors(sampling: Sampling, generators: Sequence[torch.Generator]) -> Lo
         processors.append(TemperatureLogitsWarper(sampling.temperature))
     if sampling.top_p < 1.0:
         processors.append(TopPLogitsWarper(sampling.top_p))
-    processors.append(GumbelNoise(generators))
+    processors.append(GumbelNoise(generators, dtype))
     return processors
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from components.shared.errors import InfraError, UserError
 
 STORE_VARIABLE, DEFAULT_STORE = "GRPO_STORE", "out"
+CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 S3_SETTINGS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")  # beside them S3_SECURE, true by default
 
 
@@ -156,6 +157,20 @@ class DirectoryStore:
             temporary.unlink(missing_ok=True)
 
 
+def _http() -> Any:
+    """Connections that give up within a minute on a server that is not there; minio's own wait five, six times over."""
+    import certifi
+    import urllib3
+
+    return urllib3.PoolManager(
+        timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
+        maxsize=10,
+        cert_reqs="CERT_REQUIRED",
+        ca_certs=os.environ.get("SSL_CERT_FILE") or certifi.where(),
+        retries=urllib3.Retry(total=5, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
+    )
+
+
 class S3Store:
     """A store in a bucket of MinIO, SeaweedFS, AWS or any other S3."""
 
@@ -170,7 +185,11 @@ class S3Store:
         endpoint = settings["S3_ENDPOINT"].split("://", 1)[-1].rstrip("/")
         self.bucket, self.prefix = bucket, prefix
         self.client = Minio(
-            endpoint, access_key=settings["S3_ACCESS_KEY"], secret_key=settings["S3_SECRET_KEY"], secure=secure
+            endpoint,
+            access_key=settings["S3_ACCESS_KEY"],
+            secret_key=settings["S3_SECRET_KEY"],
+            secure=secure,
+            http_client=_http(),
         )
 
     def uri(self, key: str) -> str:

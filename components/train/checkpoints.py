@@ -5,6 +5,7 @@ SHA-256. Without a manifest that fits there is no checkpoint.
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from components.shared.errors import UserError
 from components.shared.manifest import MANIFEST, facts_of, fits
 from components.shared.progress import say
-from components.shared.store import Store, download_folder
+from components.shared.store import Store
 
 
 class Checkpoints:
@@ -23,7 +24,11 @@ class Checkpoints:
         self.prefix = f"checkpoints/{run}"
 
     def save(self, step: int, folder: Path) -> None:
-        """Upload a checkpoint folder, its manifest last, then remove all but the newest `keep`."""
+        """Upload a checkpoint folder, its manifest last, then remove all but the newest `keep`.
+
+        What has a higher number is of an attempt that went wrong after `step`, and goes as well.
+        """
+        self.store.delete(f"{self.prefix}/{step}/{MANIFEST}")
         files = {}
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             name = file.relative_to(folder).as_posix()
@@ -31,8 +36,14 @@ class Checkpoints:
             self.store.upload(f"{self.prefix}/{step}/{name}", file)
         manifest = {"step": step, "files": files, "settings": self.settings}
         self.store.write(f"{self.prefix}/{step}/{MANIFEST}", json.dumps(manifest, indent=1).encode())
-        for old in self.steps()[self.keep :]:
-            self._remove(old)
+        kept = [one for one in self.steps() if one <= step][: self.keep]
+        for other in self._folders() - set(kept):
+            self._remove(other)
+
+    def _folders(self) -> set[int]:
+        """Steps of which there is anything, whole or not."""
+        parts = (key.removeprefix(f"{self.prefix}/").split("/")[0] for key in self.store.keys(self.prefix + "/"))
+        return {int(part) for part in parts if part.isdigit()}
 
     def steps(self) -> list[int]:
         """Steps of the checkpoints that have a manifest, newest first."""
@@ -46,15 +57,31 @@ class Checkpoints:
         """
         for step in self.steps():
             fetched = folder / "resume" / f"checkpoint-{step}"
-            download_folder(self.store, f"{self.prefix}/{step}", fetched)
-            manifest = json.loads((fetched / MANIFEST).read_text())
-            damaged = [name for name, facts in manifest["files"].items() if not fits(fetched / name, facts)]
-            if damaged:
-                say("train", f"warning: checkpoint {step} is damaged ({damaged[0]}) and is skipped")
+            manifest, damage = self._fetch(step, fetched)
+            if manifest is None:
+                say("train", f"warning: checkpoint {step} is damaged ({damage}) and is skipped")
+                shutil.rmtree(fetched, ignore_errors=True)
                 continue
-            self._check(manifest["settings"])
             return fetched
         return None
+
+    def _fetch(self, step: int, target: Path) -> tuple[dict[str, Any] | None, str]:
+        """The manifest of a checkpoint whose files are now in `target`; None, and what is wrong, when they do not fit.
+
+        Only what the manifest names is fetched, and nothing when its settings are other ones.
+        """
+        try:
+            manifest = dict(json.loads(self.store.read(f"{self.prefix}/{step}/{MANIFEST}")))
+            self._check(manifest["settings"])
+            for name, facts in manifest["files"].items():
+                self.store.download(f"{self.prefix}/{step}/{name}", target / name)
+                if not fits(target / name, facts):
+                    return None, name
+        except KeyError as error:
+            return None, Path(str(error.args[0])).name
+        except ValueError:
+            return None, MANIFEST
+        return manifest, ""
 
     def _check(self, then: Mapping[str, Any]) -> None:
         changed = [name for name, value in self.settings.items() if then.get(name) != value]

@@ -20,6 +20,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from datasets import Dataset  # noqa: E402
 from peft import LoraConfig  # noqa: E402
+from transformers.pytorch_utils import Conv1D  # noqa: E402
 from transformers.trainer_callback import PrinterCallback  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
@@ -32,6 +33,7 @@ from components.train.rollouts import Rollouts  # noqa: E402
 from components.train.schedule import Schedule  # noqa: E402
 
 transformers.logging.set_verbosity_error()
+ALL_LINEAR = "all-linear"
 
 
 def load_policy(model_name: str, model_revision: str, *, method: str, precision: str) -> Any:
@@ -82,6 +84,7 @@ def make_config(
         "save_strategy": "no",  # the callback decides when
         "save_total_limit": 1,
         "logging_steps": 1,
+        "logging_nan_inf_filter": False,  # a loss that is no number must be seen
         "disable_tqdm": True,
         "report_to": "none",
     }
@@ -111,11 +114,16 @@ def make_trainer(
     method: str,
     lora_r: int,
     lora_alpha: int,
+    lora_target_modules: str,
     callbacks: Sequence[Any],
 ) -> GRPOTrainer:
     """The trainer over `order`, one row a prompt. With an adapter KL is taken to the base by switching it off."""
     adapter = LoraConfig(
-        r=lora_r, lora_alpha=lora_alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM"
+        r=lora_r,
+        lora_alpha=lora_alpha,
+        lora_dropout=0.0,
+        target_modules=target_modules(policy, lora_target_modules),
+        task_type="CAUSAL_LM",
     )
     trainer = GRPOTrainer(
         model=policy,
@@ -128,4 +136,35 @@ def make_trainer(
         callbacks=list(callbacks),
     )
     trainer.remove_callback(PrinterCallback)
+    if method != "full":
+        _in_fp32(trainer.model)
     return trainer
+
+
+def target_modules(policy: Any, wanted: str) -> str | list[str]:
+    """Parameter lora_target_modules as peft takes it; UserError that names the layers which the model does not have."""
+    if wanted.strip() == ALL_LINEAR:
+        return ALL_LINEAR
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    head = policy.get_output_embeddings()
+    linear = {
+        name
+        for name, module in policy.named_modules()
+        # 4-bit layers of bitsandbytes are Linear, too; Conv1D is GPT-2's name for one.
+        if isinstance(module, torch.nn.Linear | Conv1D) and module is not head
+    }
+    missing = [name for name in names if not any(one == name or one.endswith(f".{name}") for one in linear)]
+    if missing or not names:
+        known = sorted({name.rsplit(".", 1)[-1] for name in linear})
+        raise UserError(
+            f"lora_target_modules: the model has no linear layer {', '.join(missing) or 'of an empty name'}; it has "
+            f"{', '.join(known)}, or use {ALL_LINEAR}."
+        )
+    return names
+
+
+def _in_fp32(policy: Any) -> None:
+    """Keep the adapter's weights in fp32: TRL makes them bf16 on a 4-bit base, which rounds small updates away."""
+    for parameter in policy.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()

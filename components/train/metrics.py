@@ -31,8 +31,8 @@ def step_metrics(
     """The row of metrics.jsonl for one step; shares are fractions of the batch, None where nothing was measured.
 
     reward is the mean over completions that got one, truncated ones at 0; pass_rate the share of judged programs that
-    pass, those cut from truncated completions included, as the evaluation counts them; usable the share that finished
-    and was judged.
+    pass, those cut from truncated completions included, as the evaluation counts them; zero_variance the share of
+    groups without an advantage, those without any reward included; usable the share that finished and was judged.
     """
     rewards = [judged.reward for judged in batch if judged.reward is not None]
     passed = [judged.verdict.passed for judged in batch if judged.verdict.passed is not None]
@@ -44,6 +44,7 @@ def step_metrics(
         "reward": mean(rewards),
         "pass_rate": mean(passed),
         "groups": {kind: kinds.count(kind) for kind in ("all_fail", "mixed", "all_pass", "unrewarded")},
+        "zero_variance": 1 - kinds.count("mixed") / len(kinds),
         "kl": number(logs.get("kl")),
         "entropy": number(logs.get("entropy")),
         "grad_norm": number(logs.get("grad_norm")),
@@ -86,6 +87,17 @@ def step_samples(batch: Sequence[Judged], *, step: int, num_generations: int) ->
         }
         for judged in chosen
     ]
+
+
+def summary(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Scalars of a whole run: mean reward and pass rate of the first and last tenth of its steps, and what was lost."""
+    tenth = max(1, len(metrics) // 10)
+    lost = sum(lost_step(row) is not None for row in metrics)
+    figures: dict[str, float | None] = {"steps": float(len(metrics)), "lost_steps": float(lost)}
+    for name, part in (("first", metrics[:tenth]), ("last", metrics[-tenth:])):
+        for key in ("reward", "pass_rate"):
+            figures[f"{key}_{name}_tenth"] = mean([row[key] for row in part if row[key] is not None])
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from components.shared.charts import line_chart
 from components.shared.pages import percent, render
 from components.shared.program import find_stop
 from components.shared.progress import duration
+from components.train.advisor import advise
 from components.train.metrics import lost_step
 from components.train.schedule import Schedule
 
@@ -49,6 +51,7 @@ def training_report(
             if last and sample["step"] == last["step"]
         ][:SHOWN_SAMPLES],
         lost_steps=sum(lost_step(row) is not None for row in metrics),
+        advice=advise(metrics, given),
     )
 
 
@@ -156,10 +159,13 @@ def group_shares(metrics: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[
 def running(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
     """The mean over the last tenth of the steps so far, at each step; None where that holds nothing."""
     window = max(1, len(points) // RUNNING_SHARE)
+    sums = list(accumulate((0.0 if y is None else y for _, y in points), initial=0.0))
+    counts = list(accumulate((y is not None for _, y in points), initial=0))
     averaged: list[tuple[float, float | None]] = []
-    for place, (x, _) in enumerate(points):
-        values = [y for _, y in points[max(0, place + 1 - window) : place + 1] if y is not None]
-        averaged.append((x, sum(values) / len(values) if values else None))
+    for place, (x, _) in enumerate(points, start=1):
+        first = max(0, place - window)
+        held = counts[place] - counts[first]
+        averaged.append((x, (sums[place] - sums[first]) / held if held else None))
     return averaged
 
 

@@ -18,6 +18,7 @@ from components.shared.grading import Grader, reward_of
 from components.shared.problem import Problem
 from components.shared.program import program_of
 from components.shared.sandbox import Verdict
+from components.train.interruption import Interruption
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,11 @@ class TestReward:
     use_chat_template: bool
     control: bool
     seed: int
+    interruption: Interruption
     batch: list[Judged] = field(default_factory=list)
     seconds: float = 0.0
+    seconds_before: float = 0.0
+    known: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     __name__: str = "tests"
 
     def __call__(
@@ -60,19 +64,33 @@ class TestReward:
     ) -> list[float | None]:
         start = time.perf_counter()
         problems = [self.problems[name] for name in task_id]
-        programs = [
-            program_of(problem, completion, use_chat_template=self.use_chat_template)
-            for problem, completion in zip(problems, completions, strict=True)
+        coins = [f"{trainer_state.global_step}/{row}" for row in range(len(completions))]
+        self.batch = self.judge(problems, completions, ended_by, coins)
+        self.seconds, self.seconds_before = self.seconds_before + time.perf_counter() - start, 0.0
+        self.known.clear()
+        return [judged.reward for judged in self.batch]
+
+    def judge(
+        self, problems: Sequence[Problem], completions: Sequence[str], ended_by: Sequence[str], coins: Sequence[str]
+    ) -> list[Judged]:
+        """All completions of a batch, judged in one call; coins[i] names the coin that a control flips for row i."""
+        rows = list(zip(problems, completions, strict=True))
+        new = [row for row in rows if (row[0].task_id, row[1]) not in self.known]
+        programs = [program_of(*row, use_chat_template=self.use_chat_template) for row in new]
+        with self.interruption.at_once():
+            verdicts = self.grader.grade([(row[0], program) for row, program in zip(new, programs, strict=True)])
+        found = {(row[0].task_id, row[1]): verdict for row, verdict in zip(new, verdicts, strict=True)}
+        found |= self.known
+        every = [found[problem.task_id, completion] for problem, completion in rows]
+        return [
+            Judged(*row, end, verdict, self._reward(verdict, end, coin))
+            for row, end, verdict, coin in zip(rows, ended_by, every, coins, strict=True)
         ]
-        verdicts = self.grader.grade(list(zip(problems, programs, strict=True)))
-        rewards = [
-            self._reward(verdict, end, f"{trainer_state.global_step}/{row}")
-            for row, (verdict, end) in enumerate(zip(verdicts, ended_by, strict=True))
-        ]
-        rows = zip(problems, completions, ended_by, verdicts, rewards, strict=True)
-        self.batch = [Judged(*row) for row in rows]
-        self.seconds = time.perf_counter() - start
-        return rewards
+
+    def remember(self, batch: Sequence[Judged], seconds: float) -> None:
+        """What was judged ahead of the call, in `seconds`, and need not be judged again."""
+        self.known |= {(judged.problem.task_id, judged.completion): judged.verdict for judged in batch}
+        self.seconds_before += seconds
 
     def _reward(self, verdict: Verdict, ended_by: str, name: str) -> float | None:
         if verdict.passed is None:

@@ -12,34 +12,44 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.shared.sampling import Completion, Sampling, generate, generator_for
+from components.train.interruption import Interruption
 
 
 class Rollouts:
     """Callable for GRPOTrainer(rollout_func=...): one completion for each of the (already repeated) prompts.
 
-    What a completion says depends on (seed, step, row) alone, so a resumed run draws what the interrupted
-    one would have drawn. `seconds` is the time the last batch took.
+    What a completion says depends on (seed, its name) alone, and its name on step and row, so a resumed run draws what
+    the interrupted one would have drawn. `rows` is the most that is drawn at once, 0 all; `seconds` the time that the
+    last batch took.
     """
 
-    def __init__(self, tokenizer: Any, sampling: Sampling, seed: int) -> None:
-        self.tokenizer, self.sampling, self.seed = tokenizer, sampling, seed
+    def __init__(self, tokenizer: Any, sampling: Sampling, seed: int, interruption: Interruption) -> None:
+        self.tokenizer, self.sampling, self.seed, self.interruption = tokenizer, sampling, seed, interruption
+        self.rows = 0
         self.seconds = 0.0
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
-        start = time.perf_counter()
+        with self.interruption.at_once():
+            began = time.perf_counter()
+            completions = self.draw(prompts, names_of(prompts, trainer), trainer)
+            self.seconds = time.perf_counter() - began
+            return self.for_trl(completions)
+
+    def draw(self, prompts: Sequence[str], names: Sequence[str], trainer: Any) -> list[Completion]:
+        """One completion a prompt by the policy as it is now; names[i] decides what completion i says."""
         model = trainer.accelerator.unwrap_model(trainer.model)
-        step, first = trainer.state.global_step, trainer.accelerator.process_index * len(prompts)
-        generators = [
-            generator_for(self.seed, f"step {step}/row {first + row}", model.device) for row in range(len(prompts))
-        ]
         was_training = model.training
         model.eval()
-        completions = generate(model, self.tokenizer, prompts, self.sampling, generators)
+        completions: list[Completion] = []
+        at_once = self.rows or len(prompts)
+        for start in range(0, len(prompts), at_once):
+            part = slice(start, start + at_once)
+            generators = [generator_for(self.seed, name, model.device) for name in names[part]]
+            completions += generate(model, self.tokenizer, prompts[part], self.sampling, generators)
         model.train(was_training)
-        self.seconds = time.perf_counter() - start
-        return self._for_trl(completions)
+        return completions
 
-    def _for_trl(self, completions: Sequence[Completion]) -> dict[str, Any]:
+    def for_trl(self, completions: Sequence[Completion]) -> dict[str, Any]:
         """TRL's fields, one entry a completion; logprobs None lets the trainer compute its own."""
         eos = self.tokenizer.eos_token_id
         added = [[eos] if completion.ended_by == "stop" else [] for completion in completions]
@@ -52,3 +62,9 @@ class Rollouts:
             "logprobs": None,
             "ended_by": [completion.ended_by for completion in completions],
         }
+
+
+def names_of(prompts: Sequence[str], trainer: Any) -> list[str]:
+    """The names of this process's completions of a step."""
+    first = trainer.accelerator.process_index * len(prompts)
+    return [f"step {trainer.state.global_step}/row {first + row}" for row in range(len(prompts))]

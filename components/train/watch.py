@@ -1,86 +1,71 @@
-"""The trainer's callback: metrics, samples, report and checkpoints as the run goes, and its progress for people."""
+"""The trainer's callback: metrics, samples, report and checkpoints as the run goes, and its progress for people.
 
-import json
+Nothing here waits for the store: what is to be kept is handed to uploads.py.
+"""
+
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
+from components.shared.errors import InfraError, UserError
 from components.shared.progress import Progress, duration, say
-from components.shared.store import Store
-from components.train.checkpoints import Checkpoints
+from components.train.advisor import Advisor, advise
+from components.train.dynamic import DynamicRollouts
+from components.train.interruption import Interruption
+from components.train.journal import Journal
 from components.train.metrics import lost_step, step_metrics, step_samples
 from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
 from components.train.schedule import Schedule
+from components.train.uploads import Uploads
 
 SECONDS_BETWEEN_REPORTS = 10.0
-SECONDS_BETWEEN_SAVES = 60.0  # with save_steps 0; longer where saving itself takes long
+SHARE_OF_TIME_FOR_REPORTS = 0.02
+# At most two minutes of work may be lost, and a checkpoint still needs a step's time and its way to the store.
+SECONDS_BETWEEN_SAVES, LONGEST_BETWEEN_SAVES = 60.0, 90.0
 SHARE_OF_TIME_FOR_SAVES = 0.1
-
-
-@dataclass
-class Journal:
-    """metrics.jsonl and samples.jsonl of a run, kept in memory and in the store under `runs/<run>/train/`."""
-
-    store: Store
-    prefix: str
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    samples: list[dict[str, Any]] = field(default_factory=list)
-
-    def load(self, up_to_step: int) -> None:
-        """Take up what an interrupted run had written, without the steps that will be done again."""
-        self.metrics = [row for row in self._read("metrics.jsonl") if row["step"] <= up_to_step]
-        self.samples = [row for row in self._read("samples.jsonl") if row["step"] <= up_to_step]
-
-    def save(self) -> None:
-        for name, rows in (("metrics.jsonl", self.metrics), ("samples.jsonl", self.samples)):
-            text = "".join(json.dumps(row) + "\n" for row in rows)
-            self.store.write(f"{self.prefix}/{name}", text.encode())
-
-    def _read(self, name: str) -> list[dict[str, Any]]:
-        try:
-            text = self.store.read(f"{self.prefix}/{name}").decode()
-        except KeyError:
-            return []
-        return [json.loads(line) for line in text.splitlines()]
+LOST_STEPS_IN_A_ROW = 5  # after so many steps without a completion to learn from, a run stops
 
 
 class Watch(TrainerCallback):
-    """Writes down each step. write_report(finished) draws the page from the journal."""
+    """Writes down each step. draw_report(finished) draws the page from the journal, as objects for the store."""
 
     def __init__(
         self,
         *,
         schedule: Schedule,
-        num_generations: int,
+        given: Mapping[str, Any],
         rollouts: Rollouts,
         reward: TestReward,
         journal: Journal,
-        checkpoints: Checkpoints,
-        save_steps: int,
-        write_report: Callable[[bool], None],
+        uploads: Uploads,
+        interruption: Interruption,
+        draw_report: Callable[[bool], dict[str, bytes]],
     ) -> None:
-        self.schedule, self.num_generations = schedule, num_generations
-        self.rollouts, self.reward, self.journal = rollouts, reward, journal
-        self.checkpoints, self.save_steps, self.write_report = checkpoints, save_steps, write_report
+        self.schedule, self.given, self.num_generations = schedule, given, given["num_generations"]
+        self.rollouts, self.reward, self.journal, self.uploads = rollouts, reward, journal, uploads
+        self.interruption, self.save_steps, self.draw_report = interruption, given["save_steps"], draw_report
         self.progress = Progress("train", "training", schedule.steps, unit="steps", every_update=True)
-        self.last_report = self.last_save = time.monotonic()
-        self.save_seconds = 0.0
-        self.lost_steps = 0
+        self.last_report = self.last_save = self.save_started = time.monotonic()
+        self.save_seconds = self.report_seconds = 0.0
+        self.saved_step = 0
+        self.advisor = Advisor()
+        self.verdict: UserError | InfraError | None = None  # why the run should not go on
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step:
-            self.progress.skip_to(state.global_step)
+        self.progress.skip_to(state.global_step)
+        self.saved_step = state.global_step
         self.last_save = time.monotonic()
 
     def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         logs: dict[str, Any] = given["logs"]
         if "loss" not in logs:  # the summary at the end
             return
+        refuse_nan(logs, state.global_step, self.given, scaled=args.fp16)
         row = step_metrics(
             self.reward.batch,
             logs,
@@ -89,30 +74,41 @@ class Watch(TrainerCallback):
             num_generations=self.num_generations,
         )
         row["seconds"] = self._seconds(float(logs.get("step_time") or 0.0))
-        self.journal.metrics.append(row)
-        self.journal.samples += step_samples(
-            self.reward.batch, step=state.global_step, num_generations=self.num_generations
-        )
+        if isinstance(self.rollouts, DynamicRollouts):
+            row["drawn"] = dict(self.rollouts.drawn)
+        samples = step_samples(self.reward.batch, step=state.global_step, num_generations=self.num_generations)
+        self.journal.add(row, samples)
         self._tell(row)
-        if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
-            self._publish(finished=False)
+        self.verdict = stuck(self.journal.metrics, self.given)
+        if self.verdict:
+            control.should_save = control.should_training_stop = True
+        pause = max(SECONDS_BETWEEN_REPORTS, self.report_seconds / SHARE_OF_TIME_FOR_REPORTS)
+        if time.monotonic() - self.last_report >= pause:
+            self.publish(finished=False)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        if self.save_steps:
-            due = state.global_step % self.save_steps == 0
-        else:
-            pause = max(SECONDS_BETWEEN_SAVES, self.save_seconds / SHARE_OF_TIME_FOR_SAVES)
-            due = time.monotonic() - self.last_save >= pause
-        control.should_save = due or state.global_step >= self.schedule.steps
+        wanted = bool(self.save_steps) and state.global_step % self.save_steps == 0
+        pause = min(LONGEST_BETWEEN_SAVES, max(SECONDS_BETWEEN_SAVES, self.save_seconds / SHARE_OF_TIME_FOR_SAVES))
+        due = time.monotonic() - self.last_save >= pause
+        if self.interruption.requested:
+            control.should_training_stop = True
+        control.should_save = wanted or due or control.should_training_stop or state.global_step >= self.schedule.steps
         self.save_started = time.monotonic()
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         # The journal goes first: a checkpoint promises that the steps before it are written down.
-        self._publish(finished=False)
-        self.checkpoints.save(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")
-        self.last_save = time.monotonic()
+        self.publish(finished=False)
+        self.uploads.send_checkpoint(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")
+        self.saved_step, self.last_save = state.global_step, time.monotonic()
         self.save_seconds = self.last_save - self.save_started
+
+    def publish(self, *, finished: bool) -> None:
+        """Hand the journal and the page, as they are now, to the store."""
+        start = time.monotonic()
+        self.uploads.write({**self.journal.objects(), **self.draw_report(finished)})
+        self.last_report = time.monotonic()
+        self.report_seconds = self.last_report - start
 
     def _seconds(self, whole: float) -> dict[str, float]:
         generate, reward = self.rollouts.seconds, self.reward.seconds
@@ -122,18 +118,39 @@ class Watch(TrainerCallback):
     def _tell(self, row: dict[str, Any]) -> None:
         reason = lost_step(row)
         if reason:
-            self.lost_steps += 1
-            say("train", f"warning: step {row['step']} taught nothing, {reason} ({self.lost_steps} such steps so far)")
+            say("train", f"warning: step {row['step']} taught nothing, {reason}")
+        for advice in self.advisor.news(self.journal.metrics, self.given):
+            say("train", f"advice: {advice}")
         reward = "none" if row["reward"] is None else f"{row['reward']:.2f}"
-        mixed = row["groups"]["mixed"] / sum(row["groups"].values())
+        judging = row["seconds"]["reward"] / (row["seconds"]["step"] or 1.0)
         self.progress.update(
-            row["step"], f"reward {reward}, mixed groups {mixed:.0%}, truncated {row['truncated']:.0%}"
+            row["step"],
+            f"reward {reward}, mixed groups {1 - row['zero_variance']:.0%}, truncated {row['truncated']:.0%}, "
+            f"judging {judging:.0%} of the time",
         )
 
-    def _publish(self, *, finished: bool) -> None:
-        self.journal.save()
-        self.write_report(finished)
-        self.last_report = time.monotonic()
+
+def stuck(metrics: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> UserError | InfraError | None:
+    """Why a run should end after these steps: too many in a row from which nothing could be learnt."""
+    lost = [lost_step(row) for row in metrics[-LOST_STEPS_IN_A_ROW:]]
+    if len(lost) == LOST_STEPS_IN_A_ROW and all(lost):
+        kind = InfraError if metrics[-1]["infra"] > 0 else UserError
+        return kind(f"{LOST_STEPS_IN_A_ROW} steps in a row taught nothing, the last because {lost[-1]}.")
+    most = given["max_stuck_steps"]
+    if not most or len(metrics) < most or any(row["groups"]["mixed"] for row in metrics[-most:]):
+        return None
+    advice = next((str(one) for one in advise(metrics, given)), "look at the groups in metrics.jsonl")
+    return UserError(f"No group was mixed for {most} steps in a row, so nothing could be learnt ({advice}).")
+
+
+def refuse_nan(logs: Mapping[str, Any], step: int, given: Mapping[str, Any], *, scaled: bool) -> None:
+    """UserError for a loss or gradient that is no number; scaled (fp16): such a gradient is skipped by itself."""
+    loss, norm = float(logs["loss"]), float(logs.get("grad_norm") or 0.0)
+    if math.isfinite(loss) and (scaled or math.isfinite(norm)):
+        return
+    what = "gradient" if math.isfinite(loss) else "loss"
+    precision = "" if given["precision"] == "fp32" else ", or use precision fp32"
+    raise UserError(f"The {what} of step {step} is not a number: lower lr (now {given['lr']:g}){precision}.")
 
 
 def time_shares(metrics: list[dict[str, Any]]) -> str:

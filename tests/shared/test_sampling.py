@@ -52,16 +52,22 @@ def test_progress_counts_completions(model: Any, tokenizer: Any) -> None:
 def test_gumbel_noise_draws_from_the_softmax() -> None:
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, float("-inf")])
     rows = 20_000
-    noise = GumbelNoise([torch.Generator().manual_seed(seed) for seed in range(rows)])
+    noise = GumbelNoise([torch.Generator().manual_seed(seed) for seed in range(rows)], torch.float32)
     drawn = noise(torch.empty(rows, 0), logits.expand(rows, -1)).argmax(dim=-1)
     shares = torch.bincount(drawn, minlength=5) / rows
     # Four standard errors of a share of about a half are 0.014.
     assert torch.allclose(shares, logits.softmax(0), atol=0.014)
 
 
-def test_logits_that_are_not_numbers_are_answered_with_what_to_do() -> None:
-    with pytest.raises(UserError, match="use precision fp32"):
-        GumbelNoise([torch.Generator()])(torch.empty(1, 0), torch.tensor([[float("nan"), 1.0]]))
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_logits_that_are_not_numbers_are_answered_with_what_to_do(bad: float) -> None:
+    logits = torch.tensor([[0.5, 1.0], [bad, 1.0]])
+    generators = [torch.Generator(), torch.Generator()]
+    for dtype, said in ((torch.float16, "use precision bf16 or fp32"), (torch.float32, "use a lower lr")):
+        with pytest.raises(UserError, match=said):
+            GumbelNoise(generators, dtype)(torch.empty(2, 0), logits)
+    ruled_out = torch.tensor([[float("-inf"), 1.0]])  # as top_p leaves them
+    assert GumbelNoise([torch.Generator()], torch.float32)(torch.empty(1, 0), ruled_out).argmax() == 1
 
 
 def test_temperature_zero_is_greedy(model: Any, tokenizer: Any) -> None:
@@ -75,7 +81,7 @@ class Scripted:
     """A model that says what it is told, row by row, and pads as transformers does."""
 
     def __init__(self, model: Any, tokenizer: Any, rows: list[list[int]]) -> None:
-        self.device, self.generation_config = model.device, model.generation_config
+        self.device, self.dtype, self.generation_config = model.device, model.dtype, model.generation_config
         self.rows, self.pad = rows, tokenizer.pad_token_id
 
     def generate(self, input_ids: torch.Tensor, **_: Any) -> torch.Tensor:

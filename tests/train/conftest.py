@@ -13,6 +13,23 @@ from components.shared.problem import PROBLEMS, write_problems
 from tests.conftest import ROOT, demo_problems
 
 
+def parameters(**changes: Any) -> dict[str, Any]:
+    """What the train step is given by default in these tests: the demo's parameters in a small size, with changes."""
+    from components.train.component import train as face
+    from pipeline import grpo_code
+
+    defaults = {name: spec.default for name, spec in grpo_code.component_spec.inputs.items()}
+    preset = tomllib.loads((ROOT / "demo/parameters.toml").read_text())
+    small = {
+        "batch_size": 16,
+        "num_generations": 4,
+        "max_completion_length": 32,
+        "model_name": str(ROOT / "demo/model"),
+    }
+    given = {**defaults, **preset, **small, **changes}
+    return {name: given[name] for name in face.component_spec.inputs if name in defaults and name != "resume_run"}
+
+
 @pytest.fixture
 def problem_set(tmp_path: Path) -> Path:
     """A folder of 24 training problems, as prepare hands them on."""
@@ -26,32 +43,14 @@ def train(
     problem_set: Path, tmp_path: Path, local_sandbox: str, store_root: Path
 ) -> Callable[..., tuple[dict[str, float], Path]]:
     """Run the train step on the demo's parameters with changes; returns its scalars and the model folder."""
-    from components.train.component import train as face
     from components.train.training import run
-    from pipeline import grpo_code
 
     torch.set_num_threads(1)
-    defaults = {name: spec.default for name, spec in grpo_code.component_spec.inputs.items()}
-    preset = tomllib.loads((ROOT / "demo/parameters.toml").read_text())
-    small = {
-        "batch_size": 16,
-        "num_generations": 4,
-        "max_completion_length": 32,
-        "model_name": str(ROOT / "demo/model"),
-    }
-    wanted = [name for name in face.component_spec.inputs if name in defaults and name != "resume_run"]
 
     def go(run_id: str = "run", **changes: Any) -> tuple[dict[str, float], Path]:
-        given = {**defaults, **preset, **small, **changes}
-        target = tmp_path / run_id / "model"
-        scalars = run(
-            changes.pop("problems", problem_set),
-            target,
-            tmp_path / run_id / "report.html",
-            run_id=run_id,
-            resume_run="",
-            **{name: given[name] for name in wanted},
-        )
+        problems = changes.pop("problems", problem_set)
+        target, report = tmp_path / run_id / "model", tmp_path / run_id / "report.html"
+        scalars = run(problems, target, report, run_id=run_id, resume_run="", **parameters(**changes))
         return scalars, target
 
     return go

@@ -20,7 +20,7 @@ def saved(tmp_path: Path, *steps: int, **settings: object) -> Checkpoints:
 
 
 def test_the_newest_ones_stay(tmp_path: Path) -> None:
-    checkpoints = saved(tmp_path, 2, 10, 4)
+    checkpoints = saved(tmp_path, 2, 4, 10)
     assert checkpoints.steps() == [10, 4]
     assert not list((tmp_path / "store/checkpoints/run/2").rglob("*.*"))
     newest = checkpoints.newest(tmp_path / "into")
@@ -56,3 +56,20 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     changed = Checkpoints(open_store(str(tmp_path / "store")), "run", keep=2, settings={"lr": 5, "beta": 2})
     with pytest.raises(UserError, match="lr was 1 and is 5"):
         changed.newest(tmp_path / "into")
+
+
+def test_what_is_damaged_or_of_a_lost_attempt_does_not_push_out_a_good_one(tmp_path: Path) -> None:
+    checkpoints = saved(tmp_path, 4, 10)
+    store = tmp_path / "store/checkpoints/run"
+    (store / "10/manifest.json").write_text("{half a mani")
+    (store / "7").mkdir()
+    (store / "7/weights").write_bytes(b"half")
+    newest = checkpoints.newest(tmp_path / "into")
+    assert newest is not None
+    assert newest.name == "checkpoint-4"
+    folder = tmp_path / "checkpoint-5"
+    folder.mkdir()
+    (folder / "weights").write_bytes(b"five")
+    checkpoints.save(5, folder)
+    assert checkpoints.steps() == [5, 4]
+    assert {path.parent.name for path in store.rglob("*") if path.is_file()} == {"4", "5"}

@@ -10,7 +10,8 @@ SCHEDULE = Schedule(
 )  # fmt: skip
 GIVEN = {
     "method": "lora", "model_name": "a/model", "lr": 5e-5, "beta": 0.04, "num_generations": 2, "reward": "tests",
-    "use_chat_template": False,
+    "use_chat_template": False, "max_completion_length": 64, "dynamic_sampling_tokens": 0, "batch_size": 8,
+    "infra_limit": 0.02, "test_timeout_s": 5.0,
 }  # fmt: skip
 
 
@@ -18,7 +19,10 @@ def row(step: int, **changes: Any) -> dict[str, Any]:
     seconds = {"generate": 1.0, "reward": 0.1, "update": 0.5, "step": 1.6}
     groups = {"all_fail": 1, "mixed": 2, "all_pass": 1, "unrewarded": 0}
     plain = {"step": step, "epoch": step / 5000, "loss": 0.01, "reward": 0.5, "pass_rate": 0.5, "kl": 0.1}
-    return {**plain, "groups": groups, "seconds": seconds, "truncated": 0.0, "usable": 1.0, "infra": 0.0, **changes}
+    shares = {"truncated": 0.0, "usable": 1.0, "infra": 0.0, "zero_variance": 0.5, "entropy": 1.0, "grad_norm": 0.5}
+    counts = {"outcomes": {"passed": 4, "failed": 4}, "ended_by": {"eos": 8, "stop": 0, "length": 0}}
+    lengths = {"mean": 20.0, "max": 40.0}
+    return {**plain, **shares, **counts, "groups": groups, "seconds": seconds, "lengths": lengths, **changes}
 
 
 def sample(step: int, completion: str) -> dict[str, Any]:
@@ -65,6 +69,13 @@ def test_a_long_run_has_a_small_page() -> None:
 def test_steps_that_taught_nothing_are_told() -> None:
     assert "2 steps taught nothing" in page([row(1, usable=0.0, truncated=1.0), row(2, usable=0.0, infra=1.0)], [])
     assert "taught nothing" not in page([row(1)], [])
+
+
+def test_the_page_says_what_to_change() -> None:
+    rows = [row(step, truncated=0.6) for step in range(1, 21)]
+    assert "60% of the completions are truncated" in page(rows, [])
+    assert "raise max_completion_length (now 64)" in page(rows, [])
+    assert "To do" not in page([row(step) for step in range(1, 21)], [])
 
 
 def test_thinning_keeps_means_and_the_last_step() -> None:

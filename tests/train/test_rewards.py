@@ -9,6 +9,7 @@ import pytest
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
 from components.shared.sandbox import SandboxClient
+from components.train.interruption import Interruption
 from components.train.metrics import kind_of_group, lost_step, step_metrics, step_samples
 from components.train.rewards import TestReward
 from tests.builders import make_problem
@@ -24,6 +25,7 @@ def make_reward(url: str, *, control: bool = False) -> TestReward:
         use_chat_template=False,
         control=control,
         seed=3,
+        interruption=Interruption(),
     )
 
 

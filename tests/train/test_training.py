@@ -10,8 +10,12 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from trl import GRPOTrainer
 
-from components.shared.errors import UserError
+from components.shared.errors import InfraError, UserError
+from components.shared.grading import Grader
+from components.shared.sandbox import SandboxClient
+from components.train import uploads
 from components.train.rewards import TestReward
 from tests.conftest import DEMO_MODEL
 from tests.train.conftest import rows
@@ -96,17 +100,19 @@ def test_continuing_a_finished_run_trains_no_further(train: Train, store_root: P
     assert all(torch.equal(weights(second)[name], tensor) for name, tensor in before.items())
 
 
-def test_completions_that_are_all_truncated_are_counted_and_named(
+def test_five_steps_of_truncated_completions_stop_the_run_with_the_parameter(
     train: Train, store_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scalars, _ = train(max_completion_length=2)
+    with pytest.raises(UserError, match=r"5 steps in a row.*truncated: raise max_completion_length.*5 of 6 steps are"):
+        train(max_completion_length=2)
     told = capsys.readouterr().out
     assert "step 1 taught nothing, every completion was truncated: raise max_completion_length" in told
-    assert "(6 such steps so far)" in told
-    assert scalars["lost_steps"] == 6
-    assert [row["reward"] for row in rows(store_root, "run")] == [0.0] * 6
-    assert [row["grad_norm"] for row in rows(store_root, "run")] == [0.0] * 6
-    assert "6 steps taught nothing" in (store_root / "runs/run/train/report.html").read_text()
+    assert [row["reward"] for row in rows(store_root, "run")] == [0.0] * 5
+    assert [row["grad_norm"] for row in rows(store_root, "run")] == [0.0] * 5
+    assert (store_root / "checkpoints/run/5/manifest.json").is_file()
+    page = (store_root / "runs/run/train/report.html").read_text()
+    assert "5 steps taught nothing" in page
+    assert "http-equiv" not in page  # nothing more will come
 
 
 def test_full_fine_tuning_hands_on_a_whole_model(train: Train) -> None:
@@ -126,6 +132,97 @@ def test_chat_mode_and_the_random_control_run(train: Train, store_root: Path) ->
     assert "coin flips" in (store_root / "runs/control/train/report.html").read_text()
 
 
+def test_dynamic_sampling_replaces_groups_without_variance(train: Train, store_root: Path) -> None:
+    train("plain", batch_size=16, num_generations=4)
+    train("dynamic", batch_size=16, num_generations=4, dynamic_sampling_tokens=4 * 4 * 32)
+    plain, dynamic = rows(store_root, "plain"), rows(store_root, "dynamic")
+    # The first step draws the same groups, then others for those without variance.
+    first = dynamic[0]
+    assert first["drawn"]["mixed"] - first["drawn"]["replaced"] == plain[0]["groups"]["mixed"]
+    for row in dynamic:
+        assert sum(row["groups"].values()) == 4
+        assert sum(row["outcomes"].values()) == 16
+        assert row["drawn"]["tokens"] <= 4 * 4 * 32
+        assert row["drawn"]["replaced"] <= row["drawn"]["groups"] - 4
+        assert (row["groups"]["mixed"] == 4) or row["drawn"]["groups"] > 4
+    assert sum(row["drawn"]["replaced"] for row in dynamic) > 0
+    assert sum(row["groups"]["mixed"] for row in dynamic) > sum(row["groups"]["mixed"] for row in plain)
+    assert "drawn" not in plain[0]
+
+
+def test_a_store_that_is_away_in_mid_run_gets_everything_later(
+    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(uploads, "SECONDS_BETWEEN_TRIES", 0.1)
+    aside = store_root.with_name("aside")
+    judge = TestReward.__call__
+
+    def unplug(reward: TestReward, *given: Any, **named: Any) -> Any:
+        if named["trainer_state"].global_step == 3:
+            store_root.rename(aside)
+            store_root.write_text("a file where the store's directory was")
+        if named["trainer_state"].global_step == 10:
+            store_root.unlink()
+            aside.rename(store_root)
+        return judge(reward, *given, **named)
+
+    monkeypatch.setattr(TestReward, "__call__", unplug)
+    scalars, _ = train(epochs=2, save_steps=2)
+    assert scalars["steps"] == 12
+    told = capsys.readouterr().out
+    assert "Training goes on" in told
+    assert "the store answers again after" in told
+    assert [row["step"] for row in rows(store_root, "run")] == list(range(1, 13))
+    assert (store_root / "checkpoints/run/12/manifest.json").is_file()
+
+
+def test_a_sandbox_that_goes_away_in_mid_run_loses_no_step(
+    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = Grader.grade
+    calls = iter(range(100))
+
+    def vanish(grader: Grader, pairs: Any) -> Any:
+        if next(calls) == 3:
+            grader.client = SandboxClient("http://127.0.0.1:9", retry_seconds=0.1)
+        return judge(grader, pairs)
+
+    monkeypatch.setattr(Grader, "grade", vanish)
+    with pytest.raises(InfraError, match=r"could not be judged.*3 of 6 steps are kept; the run can be continued"):
+        train()
+    assert (store_root / "checkpoints/run/3/manifest.json").is_file()
+
+
+def test_memory_that_runs_out_halves_the_micro_batch_and_nothing_else(
+    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, whole = train("whole", micro_batch_size=4)
+    real = GRPOTrainer.training_step
+
+    def small_gpu(trainer: GRPOTrainer, model: Any, inputs: Any, *rest: Any) -> Any:
+        if trainer.args.per_device_train_batch_size > 4 and trainer.state.global_step == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(trainer, model, inputs, *rest)
+
+    monkeypatch.setattr(GRPOTrainer, "training_step", small_gpu)
+    _, model = train("small", micro_batch_size=8, save_steps=2)
+    told = capsys.readouterr().out
+    assert "memory ran out, so micro_batch_size is 4 now" in told
+    assert "batch_size stays 16; goes on after step 2" in told
+    assert [row["step"] for row in rows(store_root, "small")] == [1, 2, 3, 4, 5, 6]
+    for name, tensor in weights(whole).items():
+        assert torch.allclose(weights(model)[name], tensor, atol=1e-3), name
+    train("small", micro_batch_size=8, save_steps=2)
+    assert "an attempt before ran out of memory with more: micro_batch_size is 4 now" in capsys.readouterr().out
+
+
+def test_adapters_stay_in_fp32_on_a_base_in_half_precision(train: Train) -> None:
+    _, model = train(precision="bf16", batch_size=32, lora_target_modules="q_proj, v_proj")
+    tensors = weights(model)
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
+    assert {name.split(".")[-3] for name in tensors} == {"q_proj", "v_proj"}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -136,10 +233,9 @@ def test_chat_mode_and_the_random_control_run(train: Train, store_root: Path) ->
         ({"grpo_overrides": '{"loss_type": "nonsense"}'}, "loss_type|nonsense"),
         ({"grpo_overrides": '{"learning_rate": 1}'}, "use lr instead"),
         ({"model_name": "no/such-model"}, "no/such-model"),
+        ({"lora_target_modules": "q_proj,c_attn"}, r"no linear layer c_attn; it has .*q_proj.*or use all-linear"),
     ],
 )
 def test_mistakes_are_one_sentence(train: Train, changes: dict[str, Any], said: str) -> None:
-    from components.shared.errors import InfraError
-
     with pytest.raises((UserError, InfraError), match=said):
         train(**changes)

@@ -1,0 +1,54 @@
+"""metrics.jsonl and samples.jsonl of a run, a line a step and a line a completion, under `runs/<run>/train/`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.shared.store import Store
+
+METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+Row = dict[str, Any]
+
+
+@dataclass
+class Journal:
+    """Both files in memory, as rows and as the lines that are written: a long run encodes each row once."""
+
+    store: Store
+    prefix: str
+    metrics: list[Row] = field(default_factory=list)
+    samples: list[Row] = field(default_factory=list)
+    lines: dict[str, list[bytes]] = field(default_factory=lambda: {METRICS: [], SAMPLES: []})
+
+    def load(self) -> None:
+        """Take up what earlier attempts had written."""
+        for name in (METRICS, SAMPLES):
+            self._add(name, self._read(name))
+
+    def rewind(self, step: int) -> None:
+        """Forget the steps after `step`, which will be done again."""
+        rows = {METRICS: self.metrics, SAMPLES: self.samples}
+        self.metrics, self.samples, self.lines = [], [], {METRICS: [], SAMPLES: []}
+        for name in (METRICS, SAMPLES):
+            self._add(name, [row for row in rows[name] if row["step"] <= step])
+
+    def add(self, row: Row, samples: Sequence[Row]) -> None:
+        """Write down a step and its samples."""
+        self._add(METRICS, [row])
+        self._add(SAMPLES, samples)
+
+    def objects(self) -> dict[str, bytes]:
+        """What the store should hold, by key."""
+        return {f"{self.prefix}/{name}": b"".join(lines) for name, lines in self.lines.items()}
+
+    def _add(self, name: str, rows: Sequence[Row]) -> None:
+        (self.metrics if name == METRICS else self.samples).extend(rows)
+        self.lines[name] += [json.dumps(row).encode() + b"\n" for row in rows]
+
+    def _read(self, name: str) -> list[Row]:
+        try:
+            text = self.store.read(f"{self.prefix}/{name}").decode()
+        except KeyError:
+            return []
+        return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,80 @@
+"""Less at a time after memory ran out, by what the attempt before left; and what a full disk is called."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from components.shared.store import open_store
+from components.train.memory import AttemptRecord, Pieces, disk_error, is_out_of_memory, memory_share
+
+
+@pytest.mark.parametrize(
+    ("micro", "batch", "smaller"), [(8, 16, 4), (9, 9, 3), (5, 5, 1), (2, 8, 1), (12, 24, 6), (7, 14, 2)]
+)
+def test_halving_keeps_a_divisor_of_the_batch(micro: int, batch: int, smaller: int) -> None:
+    halved = Pieces(micro, 64).halved(batch)
+    assert halved == Pieces(smaller, batch // 2)
+    assert Pieces(1, 1).halved(batch) is None
+    assert Pieces(1, 4).halved(batch) == Pieces(1, 2)
+
+
+def record(tmp_path: Path, **before: object) -> AttemptRecord:
+    store = open_store(str(tmp_path))
+    if before:
+        store.write("run/train/attempt.json", json.dumps(before).encode())
+    return AttemptRecord(store, "run/train")
+
+
+def test_only_an_attempt_that_was_killed_with_its_memory_full_makes_the_next_one_smaller(tmp_path: Path) -> None:
+    wanted = Pieces(8, 32)
+    assert record(tmp_path).pieces(wanted, 32) == (wanted, "")
+    facts = {"micro_batch_size": 8, "rows": 32, "ran_out": False, "memory_share": 0.97, "ended": ""}
+    pieces, why = record(tmp_path, **facts).pieces(wanted, 32)
+    assert pieces == Pieces(4, 16)
+    assert why == "the attempt before was killed while it used 97% of its memory"
+    for change in ({"ended": "failed"}, {"memory_share": 0.5}):
+        assert record(tmp_path, **{**facts, **change}).pieces(wanted, 32) == (wanted, "")
+
+
+def test_what_fitted_at_last_is_where_the_next_attempt_starts(tmp_path: Path) -> None:
+    facts = {"micro_batch_size": 4, "rows": 16, "ran_out": True, "memory_share": 0.5, "ended": "finished"}
+    pieces, why = record(tmp_path, **facts).pieces(Pieces(8, 32), 32)
+    assert (pieces, why) == (Pieces(4, 16), "an attempt before ran out of memory with more")
+    assert record(tmp_path, **facts).pieces(Pieces(2, 8), 32) == (Pieces(2, 8), "")
+
+
+def test_the_record_is_kept_for_the_next_attempt(tmp_path: Path) -> None:
+    first = record(tmp_path)
+    first.ran_out = True
+    store = open_store(str(tmp_path))
+    for key, data in first.objects(Pieces(2, 8), ended="failed").items():
+        store.write(key, data)
+    assert AttemptRecord(store, "run/train").pieces(Pieces(8, 32), 32)[0] == Pieces(2, 8)
+
+
+def test_memory_that_can_be_dropped_is_not_in_use(tmp_path: Path) -> None:
+    assert memory_share(tmp_path) is None
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("950\n")
+    (tmp_path / "memory.stat").write_text("anon 300\ninactive_file 600\n")
+    assert memory_share(tmp_path) == 0.35
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_share(tmp_path) is None
+
+
+def test_out_of_memory_is_told_from_other_failures() -> None:
+    with pytest.raises(RuntimeError) as refused:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(refused.value)
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert not is_out_of_memory(RuntimeError("shape mismatch"))
+
+
+def test_a_full_disk_is_named_by_whoever_meets_it(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as full, Path("/dev/full").open("wb", buffering=0) as file:
+        file.write(b"x")
+    assert "is full" in str(disk_error(full.value, tmp_path))
+    assert "is full" in str(disk_error(RuntimeError("I/O error: No space left on device"), tmp_path))
+    assert disk_error(RuntimeError("shape mismatch"), tmp_path) is None
