@@ -22,6 +22,7 @@ from components.train.checkpoints import Checkpoints
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
 from components.train.metrics import mean
+from components.train.preflight import plan_training
 from components.train.report import training_report
 from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
@@ -76,6 +77,7 @@ class Session:
         self.tokenizer = load_tokenizer(
             given["model_name"], given["model_revision"], use_chat_template=given["use_chat_template"]
         )
+        plan_training(given, schedule, self.tokenizer, training)
         self.watch = self._make_watch(training)
         self.trainer = self._make_trainer(training)
 
