@@ -89,6 +89,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         save_steps: int = 0,
         keep_checkpoints: int = 2,
         grpo_overrides: str = "{}",
+        export_merged: str = "no",
         reward: str = "tests",
         seed: int = 42,
         threads: int = 0,
@@ -145,6 +146,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             save_steps: Optimiser steps between checkpoints; 0 chooses.
             keep_checkpoints: Newest checkpoints that are kept in the store.
             grpo_overrides: More settings of TRL's GRPOConfig, as a JSON object.
+            export_merged: no, or bf16, fp16, fp32: hand on base and adapter merged in that precision as well.
             reward: tests, or random as a control that must not learn.
             seed: Seed of the data shuffle, the training order and all sampling.
             threads: CPU threads of torch; 0 leaves it to torch, 1 makes CPU results repeat.

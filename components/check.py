@@ -41,6 +41,7 @@ def check(
     save_steps: int,
     keep_checkpoints: int,
     grpo_overrides: str,
+    export_merged: str,
     reward: str,
     seed: int,
     threads: int,

@@ -29,6 +29,7 @@ def train(
     save_steps: int,
     keep_checkpoints: int,
     grpo_overrides: str,
+    export_merged: str,
     reward: str,
     seed: int,
     threads: int,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from components.shared.errors import UserError
+from components.shared.models import DTYPES
 from components.train.schedule import auto_micro_batch
 from components.train.shape import Shape
 
@@ -96,7 +97,7 @@ def planned_load(given: Mapping[str, Any], *, prompt_tokens: int) -> Load:
     """The load on the machine that the parameters ask for, wherever the plan is made; precision auto is bf16 there."""
     cuda = given["gpus"] != "0"
     auto = torch.bfloat16 if cuda else torch.float32
-    dtype = {"auto": auto, "bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[given["precision"]]
+    dtype = auto if given["precision"] == "auto" else DTYPES[given["precision"]]
     micro = given["micro_batch_size"] or auto_micro_batch(given["batch_size"], "cuda" if cuda else "cpu")
     return Load.of(given, dtype=dtype, cuda=cuda, micro=micro, prompt_tokens=prompt_tokens)
 

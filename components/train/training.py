@@ -21,6 +21,7 @@ from components.shared.store import Store, open_store, upload_folder
 from components.train.checkpoints import Checkpoints
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
+from components.train.handover import complete_export
 from components.train.metrics import mean
 from components.train.preflight import plan_training
 from components.train.report import training_report
@@ -52,9 +53,15 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
         session.hand_on(model)
         session.write_report(finished=True)
         shutil.copyfile(session.report_file, report)
+    scalars = session.summary()
+    del session.trainer  # and its memory, before a merge loads the base again
+    complete_export(
+        model, problems, run=name, given=given, training=training, samples=session.journal.samples,
+        metrics=scalars,
+    )  # fmt: skip
     upload_folder(store, f"{folder_of(name)}/train", model)
     record(store, name, parameters=given, seconds={"train": round(time.monotonic() - start, 1)})
-    return session.summary()
+    return scalars
 
 
 class Session:

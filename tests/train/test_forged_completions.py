@@ -14,7 +14,7 @@ from components.train import rollouts
 from components.train.rewards import Judged, TestReward
 from tests.builders import make_problem
 from tests.conftest import DEMO_MODEL
-from tests.sandbox.attack import Attack
+from tests.sandbox.attack import TESTS, Attack
 from tests.sandbox.attacks import ATTACKS
 
 SHARE = 0.5
@@ -109,6 +109,6 @@ def test_a_policy_that_cheats_is_never_rewarded(
     paid = [(forged[judged.completion], judged.verdict) for judged in cheats if judged.reward != 0.0]
     assert not paid, paid
     honest = [judged for judged in rewarded if judged.completion == f"```python\n{HONEST}\n```"]
-    fair = [judged.reward for judged in honest if "assert f(3) == 9" in judged.problem.tests]
+    fair = [judged.reward for judged in honest if judged.problem.tests == TESTS]
     assert fair
     assert set(fair) == {1.0}  # the same tests do reward what solves them
