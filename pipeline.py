@@ -92,6 +92,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         dynamic_sampling_tokens: int = 0,
         max_stuck_steps: int = 0,
         grpo_overrides: str = "{}",
+        export_merged: str = "no",
         reward: str = "tests",
         seed: int = 42,
         threads: int = 0,
@@ -151,6 +152,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             dynamic_sampling_tokens: Most tokens a step may draw to replace groups without variance; 0 keeps them.
             max_stuck_steps: Stop after so many steps in a row without a mixed group; 0 never stops for that.
             grpo_overrides: More settings of TRL's GRPOConfig, as a JSON object.
+            export_merged: no, or bf16, fp16, fp32: hand on base and adapter merged in that precision as well.
             reward: tests, or random as a control that must not learn.
             seed: Seed of the data shuffle, the training order and all sampling.
             threads: CPU threads of torch; 0 leaves it to torch, 1 makes CPU results repeat.

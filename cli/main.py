@@ -22,6 +22,7 @@ SETTINGS = {
 
 # verb: the module and function that make it, imported only when it is asked for (Kubernetes' client takes a second).
 VERBS = {
+    "plan": "cli.plan:plan_command",
     "local": "cli.main:local_command",
     "compile": "cli.verbs:compile_command",
     "upload": "cli.verbs:upload_command",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.shared.mirror import CACHE_VARIABLE
-from components.shared.run import POD_RUN_VARIABLE
+from components.shared.run import IMAGE_VARIABLE, POD_RUN_VARIABLE
 from components.shared.sandbox import TOKEN_VARIABLE
 from components.shared.store import S3_SETTINGS, STORE_VARIABLE
 
@@ -79,6 +79,7 @@ def place(task: Any, step: str, given: Mapping[str, Any], pods: Pods | None) -> 
     needs = STEPS[step]
     if step in pods.images:
         task.set_container_image(pods.images[step])
+    task.set_env_variable(IMAGE_VARIABLE, task.container_spec.image)
     _resources(task, needs, given)
     _secrets(task, needs, given, pods)
     _labels(task, step, needs, pods)

@@ -16,6 +16,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "method": ("lora", "full", "qlora"),
     "precision": ("auto", "bf16", "fp16", "fp32"),
     "reward": ("tests", "random"),
+    "export_merged": ("no", "bf16", "fp16", "fp32"),
 }
 SPLITS = ("train", "validation", "prompt", "test")
 DATA_SUFFIXES = (".jsonl", ".json", ".parquet")
@@ -236,6 +237,8 @@ def _warnings(given: Mapping[str, Any]) -> list[str]:
         warnings.append("filter_samples below 3 says little about how often the base solves a problem.")
     if "test" in split_names(given["candidate_splits"]):
         warnings.append(NOT_COMPARABLE)
+    if given["export_merged"] != "no" and given["method"] == "full":
+        warnings.append("export_merged has no effect with method full, which trains no adapter.")
     if given["reward"] == "random":
         warnings.append("reward random is a control: rewards are coin flips, and no learning is expected.")
     return warnings

@@ -18,7 +18,7 @@ transformers.utils.logging.disable_progress_bar()  # a step's log has lines of i
 
 MODEL_JSON = "model.json"  # what train says of the model that it hands to evaluate, beside adapter/ or model/
 PRECISIONS = ("auto", "bf16", "fp16", "fp32")
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def resolve_precision(precision: str) -> torch.dtype:
@@ -31,7 +31,7 @@ def resolve_precision(precision: str) -> torch.dtype:
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     if precision == "fp16" and not torch.cuda.is_available():
         raise UserError("precision fp16 needs a CUDA GPU: use fp32 (or auto) on a CPU.")
-    return _DTYPES[precision]
+    return DTYPES[precision]
 
 
 def device() -> torch.device:

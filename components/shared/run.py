@@ -17,6 +17,7 @@ from components.shared.store import Store
 
 RUN_VARIABLE = "GRPO_RUN_ID"  # set by the local runner, whose run ids are its own
 POD_RUN_VARIABLE = "GRPO_POD_RUN_ID"  # on a cluster: KFP's id of the run, which its controller labels every pod with
+IMAGE_VARIABLE = "GRPO_IMAGE"  # on a cluster: the image that the step runs in, as the compiled pipeline names it
 LATEST = "runs/latest"
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "datasets", "kfp")
 

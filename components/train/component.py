@@ -32,6 +32,7 @@ def train(
     dynamic_sampling_tokens: int,
     max_stuck_steps: int,
     grpo_overrides: str,
+    export_merged: str,
     reward: str,
     seed: int,
     threads: int,

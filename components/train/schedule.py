@@ -56,9 +56,9 @@ def plan(*, problems: int, epochs: int, batch_size: int, num_generations: int, m
     )
 
 
-def auto_micro_batch(batch_size: int) -> int:
-    """The largest divisor of batch_size that fits the device's rule of thumb."""
-    most = LARGEST_AUTO_MICRO_BATCH["cuda" if torch.cuda.is_available() else "cpu"]
+def auto_micro_batch(batch_size: int, device: str = "") -> int:
+    """The largest divisor of batch_size that fits the rule of thumb for `device`, cuda or cpu; empty for this one's."""
+    most = LARGEST_AUTO_MICRO_BATCH[device or ("cuda" if torch.cuda.is_available() else "cpu")]
     return max(size for size in range(1, min(batch_size, most) + 1) if batch_size % size == 0)
 
 

@@ -23,10 +23,12 @@ from components.train.checkpoints import Checkpoints
 from components.train.dynamic import make_rollouts
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
+from components.train.handover import complete_export
 from components.train.interruption import Interrupted, Interruption
 from components.train.journal import Journal
 from components.train.memory import AttemptRecord, Pieces, disk_error, free_memory, is_out_of_memory
 from components.train.metrics import summary
+from components.train.preflight import plan_training
 from components.train.report import training_report
 from components.train.rewards import TestReward
 from components.train.schedule import Schedule, plan, prompt_order
@@ -61,10 +63,16 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
                 raise
             session.close(failed=False)
         report.write_text(session.page, encoding="utf-8")
+    scalars = summary(session.journal.metrics)
+    del session.trainer  # and its memory, before a merge loads the base again
+    complete_export(
+        model, problems, run=name, given=given, training=training, samples=session.journal.samples,
+        metrics=scalars,
+    )  # fmt: skip
     patiently(lambda: upload_folder(store, f"{folder_of(name)}/train", model))
     patiently(lambda: record(store, name, parameters=given, seconds={"train": round(time.monotonic() - start, 1)}))
     say("train", f"done in {duration(sum(row['seconds']['step'] for row in session.journal.metrics))} of steps")
-    return summary(session.journal.metrics)
+    return scalars
 
 
 class Session:
@@ -86,6 +94,7 @@ class Session:
         self.tokenizer = load_tokenizer(
             given["model_name"], given["model_revision"], use_chat_template=given["use_chat_template"]
         )
+        plan_training(given, schedule, self.tokenizer, training)
         self.checkpoints = Checkpoints(
             store, name, keep=given["keep_checkpoints"], settings={key: given[key] for key in FIXED}
         )
