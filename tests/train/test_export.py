@@ -52,6 +52,7 @@ def as_a_stranger(export: Path, prompt: str, elsewhere: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout.rsplit("\nfound ", 1)[1]))
 
 
+@pytest.mark.slow
 def test_an_export_loads_elsewhere_and_says_the_same(train: Train, store_root: Path, tmp_path: Path) -> None:
     _, export = train(export_merged="fp32", batch_size=24, num_generations=8)
     problem = demo_problems(1)[0]

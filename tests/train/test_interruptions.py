@@ -50,6 +50,7 @@ def newest_checkpoint(root: Path, run_id: str) -> int:
     return max((int(file.parent.name) for file in root.glob(f"checkpoints/{run_id}/*/manifest.json")), default=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cases",
     [

@@ -115,6 +115,7 @@ def test_five_steps_of_truncated_completions_stop_the_run_with_the_parameter(
     assert "http-equiv" not in page  # nothing more will come
 
 
+@pytest.mark.slow
 def test_full_fine_tuning_hands_on_a_whole_model(train: Train) -> None:
     _, model = train(method="full", lr=3e-4)
     tuned = AutoModelForCausalLM.from_pretrained(model / "model", dtype=torch.float32)
@@ -125,6 +126,7 @@ def test_full_fine_tuning_hands_on_a_whole_model(train: Train) -> None:
     AutoTokenizer.from_pretrained(model / "model")
 
 
+@pytest.mark.slow
 def test_chat_mode_and_the_random_control_run(train: Train, store_root: Path) -> None:
     train("chat", use_chat_template=True, max_completion_length=48, epochs=1, batch_size=32)
     assert all(row["ended_by"]["stop"] == 0 for row in rows(store_root, "chat"))
@@ -132,6 +134,7 @@ def test_chat_mode_and_the_random_control_run(train: Train, store_root: Path) ->
     assert "coin flips" in (store_root / "runs/control/train/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_dynamic_sampling_replaces_groups_without_variance(train: Train, store_root: Path) -> None:
     train("plain", batch_size=16, num_generations=4)
     train("dynamic", batch_size=16, num_generations=4, dynamic_sampling_tokens=4 * 4 * 32)
@@ -150,6 +153,7 @@ def test_dynamic_sampling_replaces_groups_without_variance(train: Train, store_r
     assert "drawn" not in plain[0]
 
 
+@pytest.mark.slow
 def test_a_store_that_is_away_in_mid_run_gets_everything_later(
     train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,6 +197,7 @@ def test_a_sandbox_that_goes_away_in_mid_run_loses_no_step(
     assert (store_root / "checkpoints/run/3/manifest.json").is_file()
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_halves_the_micro_batch_and_nothing_else(
     train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
