@@ -11,10 +11,16 @@ import click
 from cli import parameters
 from cli.compiling import check_name, fixed_options, take_fixed, write_pipeline
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
-from cli.submit import EXPERIMENT, Place, parameters_for_cluster, parameters_to_resume, start_run
+from cli.submit import EXPERIMENT, Place, continued, parameters_for_cluster, start_run
 from components.shared.errors import InfraError, UserError
 
 note = partial(click.echo, err=True)
+NOT_KEPT = (
+    "Parameters, revisions, service account and pipeline root are those of the run that is continued; what is fixed at "
+    "compile is not kept with a run: give "
+    + ", ".join(option.opts[0] for option in fixed_options())
+    + " again if it had any."
+)
 
 
 def compile_command() -> click.Command:
@@ -71,7 +77,8 @@ def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> 
     """Run the pipeline on Kubeflow Pipelines; the parameters are those of `local`."""
     endpoint, fixed_given, place, given = _submitted(options)
     if resume:
-        given = parameters_to_resume(endpoint, resume, given)
+        given, place = continued(endpoint, resume, given, place)
+        note(NOT_KEPT)
     wanted = parameters_for_cluster(given, note)
     run_id = start_run(endpoint, take_fixed(fixed_given), wanted, place, name or f"grpo-code {wanted['model_name']}")
     click.echo(f"Started run {run_id}" + (f", which continues {wanted['resume_run']}" if resume else ""))

@@ -17,6 +17,7 @@ SANDBOX_CLIENT, HUB_CLIENT = "grpo-code/sandbox-client", "grpo-code/hub-client" 
 KUEUE_QUEUE, KUEUE_PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 RUN_LABEL = "pipeline/runid"
 STEP_LABEL = "app.kubernetes.io/component"
+MAIN = "main"  # the container that holds a step
 STORE_KEYS = (*S3_SETTINGS, "S3_SECURE", STORE_VARIABLE)
 SCRATCH, MODEL_CACHE = "/scratch", "/model-cache"
 FIRST_PAUSE = 15  # seconds before a lost pod is started again, twice as long each time; a failed one waits as long

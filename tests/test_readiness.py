@@ -70,7 +70,7 @@ def test_a_sandbox_that_is_away_is_an_infrastructure_failure(monkeypatch):
 
 @pytest.mark.parametrize(("name", "value"), [("model_name", "/models/qwen"), ("dataset", "./rows.jsonl")])
 def test_a_path_that_no_pod_has(pod, name, value):
-    with pytest.raises(UserError, match=f"{name} '{value}' is a path, which no pod has"):
+    with pytest.raises(UserError, match=f"{name} '{value}' is a path, which no pod of the cluster has"):
         readiness.pinned(merged({name: value}))
 
 

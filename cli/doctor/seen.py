@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cli.cluster import Object
-from components.pods import STEP_LABEL, STEPS
+from components.pods import MAIN, STEP_LABEL, STEPS
 
-MAIN = "main"  # the container that holds a step
 LABEL_OF_EXECUTOR = re.compile(r'"executorLabel"\s*:\s*"exec-([\w-]+)"')
 
 

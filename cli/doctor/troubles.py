@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cli.cluster import Object
 from cli.doctor.capacity import barring, name_of, shown_taint, tolerating
-from cli.doctor.seen import MAIN, Seen, Trouble, option, step_of
-from components.pods import STEPS
+from cli.doctor.seen import Seen, Trouble, option, step_of
+from components.pods import MAIN, STEPS
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")

@@ -64,6 +64,17 @@ def store_is_known() -> bool:
     return all(os.environ.get(name) for name in S3_SETTINGS)
 
 
+def store_at_hand() -> Store | None:
+    """The store that the environment names, for those who only look into it where they can; None where none is named.
+
+    The default is not meant: a directory of this machine knows nothing of a run on a cluster.
+    """
+    root = os.environ.get(STORE_VARIABLE) or ""
+    if not root or (root.startswith("s3://") and not store_is_known()):
+        return None
+    return open_store(root)
+
+
 def split_address(address: str) -> tuple[Store, str]:
     """The bucket of s3://bucket/key as a store, and the key; UserError when the address names none."""
     bucket, _, key = address.removeprefix("s3://").partition("/")
