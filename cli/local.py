@@ -26,7 +26,7 @@ from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
 from cli.sandbox import running_sandbox
 from cli.worker import Job
 from components.settings import check
-from components.shared.errors import FAILURE_FILE, UserError
+from components.shared.errors import FAILURE_FILE
 from components.shared.progress import PROGRESS_FILE, duration
 from components.shared.run import RUN_VARIABLE, check_run_id, folder_of
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE

@@ -38,9 +38,7 @@ class Login:
         return {"Authorization": "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()}
 
 
-def authorization(
-    http: urllib3.PoolManager, challenge: str, host: str, scope: str, *, plain: bool
-) -> dict[str, str]:
+def authorization(http: urllib3.PoolManager, challenge: str, host: str, scope: str, *, plain: bool) -> dict[str, str]:
     """The header with which a request that was answered by this challenge is tried again; empty when there is none.
 
     scope: what is asked for, where the challenge does not say it. plain: the registry speaks plain HTTP; for any other

@@ -53,8 +53,8 @@ def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = Fa
     ):
         if parameters["resume_run"] and not revisions.PINNED.fullmatch(parameters[name]):
             say(
-                f"{source} is pinned by the run's first step, at what run {parameters['resume_run']} had read: its record "
-                "in the store cannot be read here."
+                f"{source} is pinned by the run's first step, at what run {parameters['resume_run']} had read: "
+                "its record in the store cannot be read here."
             )
             continue
         if source.startswith("s3://") and not store_is_known():

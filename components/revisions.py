@@ -62,8 +62,8 @@ def refuse_what_no_pod_has(given: Mapping[str, Any]) -> None:
         path = Path(value).expanduser()
         if path.exists() or value.startswith(("/", ".", "~")) or path.suffix in DATA_SUFFIXES:
             raise UserError(
-                f"{name} {value!r} is a path, which no pod of the cluster has: upload it to the store and give its s3:// "
-                f"address (`python pipeline.py upload-demo` does that for the demo), or use {forms}."
+                f"{name} {value!r} is a path, which no pod of the cluster has: upload it to the store and give its "
+                f"s3:// address (`python pipeline.py upload-demo` does that for the demo), or use {forms}."
             )
         if not HUB_ID.fullmatch(value):
             raise UserError(

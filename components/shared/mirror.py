@@ -109,7 +109,7 @@ def _part(file: Path) -> Iterator[Path]:
     What killed runs have left is removed: parts that nobody has written to for long.
     """
     for left in file.parent.glob(f"*{PART}*"):
-        with contextlib.suppress(FileNotFoundError):  # another run removes them, too
+        with contextlib.suppress(OSError):  # another run removes them, too, or they are another account's
             if time.time() - left.stat().st_mtime > LEFT_SECONDS:
                 left.unlink()
     part = file.with_name(f"{file.name}.{secrets.token_hex(4)}{PART}")
