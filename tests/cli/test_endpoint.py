@@ -24,7 +24,8 @@ def nothing_set(monkeypatch):
 
 
 def test_in_a_pod_the_service_and_the_projected_token_are_found(monkeypatch, tmp_path):
-    assert pytest.raises(UserError, Endpoint.of).value.args[0].startswith("No Kubeflow Pipelines is known")
+    with pytest.raises(UserError, match="No Kubeflow Pipelines is known"):
+        Endpoint.of()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     assert Endpoint.of().url == "http://ml-pipeline.kubeflow.svc.cluster.local:8888"
     token = tmp_path / "token"
@@ -78,7 +79,7 @@ def made_experiment(endpoint):
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(secured):
-    with pytest.raises(InfraError, match="cannot be reached at https://127.*certificate"):
+    with pytest.raises(InfraError, match=r"cannot be reached at https://127.*certificate"):
         _ = Endpoint.of(secured.url).health
     assert secured.sent == []
 

@@ -63,5 +63,6 @@ def test_a_second_upload_is_a_new_version_of_the_same_pipeline_and_the_same_one_
         assert len({version["display_name"] for version in kfp.versions}) == 2
     assert first[0].startswith("Uploaded grpo-code, version ")
     assert again[0] == first[0].replace("Uploaded", "There already:")
-    assert first[1].endswith("/#/pipelines/details/p1/version/v1") and again[1] == first[1]
+    assert first[1].endswith("/#/pipelines/details/p1/version/v1")
+    assert again[1] == first[1]
     assert other[1].endswith("/#/pipelines/details/p1/version/v2")
