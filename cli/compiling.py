@@ -18,13 +18,19 @@ from cli.images import Refused, settle_tag
 from cli.registry import NoDigest, by_digest
 from cli.revisions import code_version
 from components.images import image
-from components.placement import QUANTITY
-from components.pods import STEPS, Pods
+from components.placement import LABEL_KEY, LABEL_VALUE, NAME, QUANTITY
+from components.pods import STEPS, Pods, is_own_label
 from components.shared.errors import UserError
 
 SUFFIXES = (".yaml", ".yml")  # kfp writes nothing of a pod's settings into JSON
 IMAGE_OF = {"check": "prepare", "fetch_model": "prepare", "finish": "prepare"}  # the rest have one of their own
-LABEL = re.compile(r"([A-Za-z0-9.-]+/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?=([A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?)?")
+LONGEST_HOURS = 8760  # a year; Kubernetes counts a pod's deadline in seconds, in 32 bits
+NAMES = {  # option: what it names
+    "model_cache_claim": "PersistentVolumeClaim",
+    "queue": "queue",
+    "priority_class": "priority class",
+    "pull_secret": "Secret",
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,7 @@ def fixed_options() -> list[click.Option]:
 def take_fixed(options: dict[str, Any]) -> Fixed:
     """What the options of a verb fix, images included; they are taken out of `options`. UserError for a wrong one."""
     taken = {option.name: options.pop(option.name) for option in fixed_options() if option.name}
-    for name in ("shm_size", "scratch_size"):
-        if taken[name] and not QUANTITY.fullmatch(taken[name]):
-            raise UserError(f"--{name.replace('_', '-')} {taken[name]!r} is no size: write it like 8Gi.")
-    for label in taken["pod_label"]:
-        if not LABEL.fullmatch(label):
-            raise UserError(f"--pod-label {label!r} is no label: write it like team=nlp.")
+    check_fixed(taken)
     pods = Pods(
         images=step_images(),
         hours=_hours(taken["timeout"]),
@@ -75,6 +76,36 @@ def take_fixed(options: dict[str, Any]) -> Fixed:
         labels=dict(label.split("=", 1) for label in taken["pod_label"]),
     )
     return Fixed(pods, taken["cache_training"])
+
+
+def check_fixed(taken: dict[str, Any]) -> None:
+    """UserError for the first of these options that Kubernetes would refuse; nobody is asked anything."""
+    _hours(taken["timeout"])
+    for name in ("shm_size", "scratch_size"):
+        size = QUANTITY.fullmatch(taken[name])
+        if taken[name] and (not size or not float(size[1]) or size[3] == "m"):
+            raise UserError(f"{_flag(name)} {taken[name]!r} is no size: write it like 8Gi.")
+    for name, kind in NAMES.items():
+        given = taken[name] if isinstance(taken[name], tuple) else (taken[name] or None,)
+        for text in given:
+            if text is not None and not NAME.fullmatch(text):
+                raise UserError(
+                    f"{_flag(name)} {text!r} is no name of a {kind}: use small letters, digits, dots and dashes."
+                )
+    for label in taken["pod_label"]:
+        key, equals, value = label.partition("=")
+        if not equals or not LABEL_KEY.fullmatch(key) or not LABEL_VALUE.fullmatch(value):
+            raise UserError(f"--pod-label {label!r} is no label: write it like team=nlp.")
+        if is_own_label(key):
+            raise UserError(
+                f"--pod-label {label!r} would replace a label that the pipeline sets itself: use another key."
+            )
+    if taken["priority_class"] and not taken["queue"]:
+        raise UserError("--priority-class is Kueue's and needs its queue: name that with --queue.")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def step_images() -> dict[str, str]:
@@ -135,7 +166,11 @@ def _hours(given: tuple[str, ...]) -> dict[str, float]:
     hours = {}
     for text in given:
         step, _, number = text.partition("=")
-        if step not in STEPS or not re.fullmatch(r"\d+(\.\d+)?", number) or float(number) < 0.01:
+        if step not in STEPS or not re.fullmatch(r"\d+(\.\d+)?", number, re.ASCII):
             raise UserError(f"--timeout {text!r} is no deadline: write STEP=HOURS, with one of {', '.join(STEPS)}.")
+        if not 0.01 <= float(number) <= LONGEST_HOURS:
+            raise UserError(
+                f"--timeout {text!r} is out of range: it must be at least 0.01 and at most {LONGEST_HOURS}."
+            )
         hours[step] = float(number)
     return hours

@@ -19,6 +19,7 @@ import click
 import urllib3
 
 from components.shared.errors import InfraError, UserError
+from components.shared.replicas import is_address
 
 IN_CLUSTER = "http://ml-pipeline.kubeflow.svc.cluster.local:8888"
 PORT_FORWARD = "kubectl port-forward -n kubeflow svc/ml-pipeline-ui 8080:80"
@@ -57,7 +58,8 @@ class Endpoint:
         verify_tls: bool = True,
     ) -> "Endpoint":
         """From options, the environment, or a pod's surroundings, in this order; UserError when nothing names it."""
-        url = (endpoint or os.environ.get("KFP_ENDPOINT") or _in_cluster()).rstrip("/")
+        url = (endpoint or os.environ.get("KFP_ENDPOINT") or _in_cluster()).strip()
+        url = url if url.endswith("://") else url.rstrip("/")
         if not url:
             raise UserError(
                 "No Kubeflow Pipelines is known: set KFP_ENDPOINT or --endpoint, for example http://localhost:8080 "
@@ -65,6 +67,8 @@ class Endpoint:
             )
         if "://" not in url:
             url = f"http://{url}" if url.split(":")[0] in ("localhost", "127.0.0.1") else f"https://{url}"
+        if not is_address(url):
+            raise UserError(f"--endpoint {url!r} is no address: write it like http://localhost:8080.")
         ca_cert = ca_cert or os.environ.get("KFP_CA_CERT") or ""
         if ca_cert and not Path(ca_cert).is_file():
             raise UserError(f"The CA certificate {ca_cert} does not exist: give --ca-cert a PEM file.")

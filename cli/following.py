@@ -20,9 +20,9 @@ from cli.pods import newest_line
 from cli.submit import ENDED, run_of
 from cli.worker import step_name
 from components.shared.errors import InfraError, UserError
-from components.shared.run import folder_of, resume_root
+from components.shared.run import folder_of, resume_command, resume_root
 from components.shared.status import STATUS
-from components.shared.store import open_store, store_is_known
+from components.shared.store import store_at_hand
 
 SECONDS = 5.0
 PATIENCE = 300.0  # seconds for which an API that does not answer is asked again
@@ -116,7 +116,7 @@ def _tell_end(run: Any, console: Console) -> int:
     why = _sentence(run)
     print_plain(console, f"The run {state.lower()}{f': {why}' if why else '.'}")
     print_plain(console, f"Why, in detail: python pipeline.py doctor --run {run_id}")
-    print_plain(console, f"What was finished is kept; go on with: python pipeline.py run --resume {run_id}")
+    print_plain(console, f"What was finished is kept; go on with: {resume_command(run_id)}")
     return 1
 
 
@@ -128,9 +128,10 @@ def _kept_under(run: Any) -> str:
 
 def _sentence(run: Any) -> str:
     """The failed step's own sentence from the store, else what KFP says."""
-    if store_is_known():
-        with contextlib.suppress(KeyError, ValueError, UserError, InfraError):
-            status = json.loads(open_store().read(f"{folder_of(_kept_under(run))}/{STATUS}"))
+    with contextlib.suppress(KeyError, ValueError, UserError, InfraError):
+        store = store_at_hand()
+        if store is not None:
+            status = json.loads(store.read(f"{folder_of(_kept_under(run))}/{STATUS}"))
             if status["attempt"] == run.run_id and status["failed_step"]:
                 return f"{status['failed_step']}: {status['message']}"
     return str(run.error.message or "") if run.error else ""

@@ -7,7 +7,6 @@ are shown, and at the end stand the numbers, or the one sentence that says what 
 import contextlib
 import json
 import os
-import re
 import secrets
 import shlex
 import sys
@@ -27,13 +26,12 @@ from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
 from cli.sandbox import running_sandbox
 from cli.worker import Job
 from components.settings import check
-from components.shared.errors import FAILURE_FILE, UserError
+from components.shared.errors import FAILURE_FILE
 from components.shared.progress import PROGRESS_FILE, duration
-from components.shared.run import RUN_VARIABLE, folder_of
+from components.shared.run import RUN_VARIABLE, check_run_id, folder_of
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE
 from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, open_store
 
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EVALUATION = "evaluation.json"
 STEPS = ("check", "prepare", "filter", "train", "evaluate", "finish")
 TRAINING = ("train", "evaluate")  # what runs anew each time unless --reuse asks otherwise
@@ -93,9 +91,7 @@ def _unused(given: dict[str, Any], parameters: dict[str, Any]) -> list[str]:
 def _checked_run_id(run_id: str | None) -> str:
     if run_id is None:
         return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
-    if not RUN_ID.fullmatch(run_id) or run_id in ("latest", "cache"):
-        raise UserError(f"--run-id {run_id!r} is no run id: use letters, digits, dots, dashes and underscores.")
-    return run_id
+    return check_run_id(run_id, "--run-id")
 
 
 def _store_root() -> str:

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from cli.cluster import Cluster
-from components.pods import RUN_LABEL
+from components.pods import MAIN, RUN_LABEL, STEP_LABEL
 from components.shared.errors import InfraError, UserError
 from components.shared.store import open_store
 
-STEP_LABEL = "app.kubernetes.io/component"
-CONTAINER = "main"
 ARCHIVE = "s3://mlpipeline/v2/artifacts"  # KFP's own default for the artifacts and logs of runs
 LOG_FILE = "executor-logs"  # and, by KFP's version, the number of the attempt behind it
 
@@ -26,7 +24,7 @@ def newest_line(cluster: Cluster, run_id: str, step: str) -> str:
     """The last line that a step printed about itself; empty when there is none, or no way to it."""
     try:
         pods = step_pods(cluster, run_id, step)
-        text = cluster.log(pods[-1]["metadata"]["name"], container=CONTAINER, tailLines=5) if pods else ""
+        text = cluster.log(pods[-1]["metadata"]["name"], container=MAIN, tailLines=5) if pods else ""
     except (UserError, InfraError):
         return ""
     own = [line for line in (text or "").splitlines() if line.startswith(f"{step}: ")]
@@ -39,11 +37,11 @@ def logs(cluster: Cluster, run_id: str, step: str | None) -> Iterator[tuple[str,
         name, labels = pod["metadata"]["name"], pod["metadata"]["labels"]
         title = f"{labels[STEP_LABEL]} ({name}, {pod['status'].get('phase', 'unknown').lower()})"
         statuses = pod["status"].get("containerStatuses") or []
-        restarts = sum(one["restartCount"] for one in statuses if one["name"] == CONTAINER)
+        restarts = sum(one["restartCount"] for one in statuses if one["name"] == MAIN)
         for previous in [True, False] if restarts else [False]:
             query = {"previous": "true"} if previous else {}
             try:
-                text = cluster.log(name, container=CONTAINER, **query)
+                text = cluster.log(name, container=MAIN, **query)
             except InfraError as error:
                 text = f"(no log: {error})\n"
             yield f"{title}, before its restart" if previous else title, text or ""

@@ -5,6 +5,7 @@ import re
 
 import urllib3
 
+from cli.registry_login import HUB, authorization
 from components.shared.errors import InfraError, UserError
 
 # Index and manifest, in OCI's and in Docker's form: whatever the tag names, its own digest is the answer.
@@ -18,6 +19,7 @@ ACCEPT = ", ".join(
 )
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
+HUB_API = "registry-1.docker.io"  # where Docker Hub's images are asked for
 PLAIN_HTTP = "REGISTRY_PLAIN_HTTP"  # "true" for a registry without TLS that is not on this machine
 
 
@@ -28,18 +30,18 @@ class NoDigest(InfraError):
 def by_digest(image: str) -> str:
     """`registry/name:tag` as `registry/name@sha256:...`, which no later push can change.
 
-    Raises UserError when the registry does not hold the image, NoDigest when it cannot be asked (no registry named,
-    credentials wanted, out of reach).
+    A registry that wants a token gets one, with the credentials of `docker login` where there are any. Raises UserError
+    when the registry does not hold the image, NoDigest when it cannot be asked (no registry named, a login wanted, out
+    of reach).
     """
     host, _, rest = image.partition("/")
     if not rest or not ("." in host or ":" in host or host == "localhost"):
         raise NoDigest(f"{image} names no registry")
     name, _, tag = rest.rpartition(":")
     scheme = "http" if _is_local(host) or os.environ.get(PLAIN_HTTP) == "true" else "https"
-    url = f"{scheme}://{host}/v2/{name}/manifests/{tag}"
+    url = f"{scheme}://{HUB_API if host == HUB else host}/v2/{name}/manifests/{tag}"
     try:
-        http = urllib3.PoolManager(retries=False, timeout=TIMEOUT)
-        answer = http.request("HEAD", url, headers={"Accept": ACCEPT})
+        answer = _head(url, host, name)
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise NoDigest(f"{host} does not answer ({type(error).__name__})") from None
     if answer.status == 404:
@@ -51,6 +53,19 @@ def by_digest(image: str) -> str:
         wants = "wants a login" if answer.status in (401, 403) else f"answers HTTP {answer.status}"
         raise NoDigest(f"{host} {wants}")
     return f"{host}/{name}@{found}"
+
+
+def _head(url: str, host: str, name: str) -> urllib3.BaseHTTPResponse:
+    """The registry's answer; a challenge is met once."""
+    http = urllib3.PoolManager(retries=False, timeout=TIMEOUT)
+    answer = http.request("HEAD", url, headers={"Accept": ACCEPT})
+    if answer.status != 401:
+        return answer
+    for challenge in answer.headers.getlist("WWW-Authenticate"):
+        allowed = authorization(http, challenge, host, f"repository:{name}:pull", plain=url.startswith("http://"))
+        if allowed:
+            return http.request("HEAD", url, headers={"Accept": ACCEPT, **allowed})
+    return answer
 
 
 def _is_local(host: str) -> bool:

@@ -1,8 +1,8 @@
 """A run or a schedule on Kubeflow Pipelines: parameters checked, pinned and typed, then handed over."""
 
+import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cli.compiling import Fixed, compiled
@@ -10,11 +10,11 @@ from cli.endpoint import Endpoint
 from cli.parameters import merged, pipeline_parameters
 from cli.revisions import code_version
 from components import revisions
-from components.settings import DATA_SUFFIXES, FIXED, check
-from components.shared.errors import UserError
+from components.settings import FIXED, check
+from components.shared.errors import InfraError, UserError
 from components.shared.model_hub import HubUnreachable
 from components.shared.run import resume_root
-from components.shared.store import store_is_known
+from components.shared.store import store_at_hand, store_is_known
 
 EXPERIMENT = "grpo-code"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
@@ -37,13 +37,13 @@ def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = Fa
     """All parameters, checked together, with what the run reads pinned; UserError for what pods could not read.
 
     follow leaves model and data set open, so that every run of a schedule takes the newest. What cannot be asked from
-    here (a store without keys, a hub out of reach) is pinned by the run's first step, and `say` is told.
+    here (a store without keys, a hub out of reach, what a run that is continued had read) is pinned by the run's first
+    step, and `say` is told.
     """
     parameters = merged(given)
     for warning in check(parameters):
         say(f"warning: {warning}")
-    _refuse_local("model_name", parameters["model_name"], "a hub id")
-    _refuse_local("dataset", parameters["dataset"], "mbpp, a hub id")
+    revisions.refuse_what_no_pod_has(parameters)
     parameters["code_version"] = parameters["code_version"] or code_version()
     if follow:
         return parameters
@@ -51,6 +51,12 @@ def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = Fa
         ("model_revision", parameters["model_name"], revisions.model_revision),
         ("dataset_revision", parameters["dataset"], revisions.dataset_revision),
     ):
+        if parameters["resume_run"] and not revisions.PINNED.fullmatch(parameters[name]):
+            say(
+                f"{source} is pinned by the run's first step, at what run {parameters['resume_run']} had read: "
+                "its record in the store cannot be read here."
+            )
+            continue
         if source.startswith("s3://") and not store_is_known():
             say(f"{source} is pinned by the run's first step: S3_ENDPOINT and its keys are not set here.")
             continue
@@ -88,8 +94,8 @@ def run_of(endpoint: Endpoint, run_id: str) -> Any:
         return endpoint.client.get_run(run_id)
 
 
-def parameters_to_resume(endpoint: Endpoint, run_id: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A failed run's parameters with the given ones over them and `resume_run` set.
+def continued(endpoint: Endpoint, run_id: str, given: dict[str, Any], place: Place) -> tuple[dict[str, Any], Place]:
+    """What goes on with a failed run: its parameters and its place with the given ones over them, `resume_run` set.
 
     UserError while that run works, when it has succeeded, or when a given value is one that may not change.
     """
@@ -99,30 +105,42 @@ def parameters_to_resume(endpoint: Endpoint, run_id: str, given: dict[str, Any])
         raise UserError(f"Run {run_id} is still {state.lower()}: wait for its end, or terminate it in KFP's UI.")
     if state == "SUCCEEDED":
         raise UserError(f"Run {run_id} has succeeded: there is nothing to continue; leave --resume out for a new run.")
+    then = _parameters_of(run)
+    root = resume_root(run_id, then.get("resume_run", ""))
+    was = merged(then) | _read_by(root, merged(then))
+    for name in FIXED:
+        unknown = name in revisions.REVISIONS and not revisions.PINNED.fullmatch(was[name])
+        if name in given and given[name] != was[name] and not unknown:
+            raise UserError(
+                f"Run {run_id} cannot be continued with another {name}: it was {was[name]!r}; leave it out, or start a "
+                "new run."
+            )
+    then |= {name: was[name] for name in revisions.REVISIONS}
+    then.pop("code_version", None)  # what continues is this code
+    kept = replace(
+        place,
+        service_account=place.service_account or run.service_account or "",
+        pipeline_root=place.pipeline_root or (run.runtime_config.pipeline_root if run.runtime_config else "") or "",
+    )
+    return {**then, **given, "resume_run": root}, kept
+
+
+def _parameters_of(run: Any) -> dict[str, Any]:
+    """The parameters with which a run was started, of those that there still are."""
     known = pipeline_parameters()
     stored = (run.runtime_config.parameters if run.runtime_config else None) or {}
-    then = {name: typed(known[name].kind, value) for name, value in stored.items() if name in known}
-    for name in FIXED:
-        if name in given and given[name] != merged(then)[name]:
-            raise UserError(
-                f"Run {run_id} cannot be continued with another {name}: it was {merged(then)[name]!r}; leave it "
-                "out, or start a new run."
-            )
-    then.pop("code_version", None)  # what continues is this code
-    return {**then, **given, "resume_run": resume_root(run_id, then.get("resume_run", ""))}
+    return {name: typed(known[name].kind, value) for name, value in stored.items() if name in known}
+
+
+def _read_by(run: str, asked: dict[str, Any]) -> dict[str, str]:
+    """The revisions that a run had read, where its store is at hand; the new run's first step asks it in any case."""
+    with contextlib.suppress(InfraError):
+        store = store_at_hand()
+        if store is not None:
+            return revisions.as_read_by(store, run, asked)
+    return {}
 
 
 def typed(kind: str, value: Any) -> Any:
     """A parameter's value as KFP gives it back, in its own type: JSON has one kind of number."""
     return int(value) if kind == "Integer" else float(value) if kind == "Float" else value
-
-
-def _refuse_local(name: str, value: str, forms: str) -> None:
-    if value.startswith("s3://"):
-        return
-    path = Path(value).expanduser()
-    if path.exists() or value.startswith(("/", ".", "~")) or path.suffix in DATA_SUFFIXES:
-        raise UserError(
-            f"{name} {value!r} is a path on this machine, which the cluster's pods do not have: upload it to the store "
-            f"and give its s3:// address (`python pipeline.py upload-demo` does that for the demo), or use {forms}."
-        )

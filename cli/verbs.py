@@ -9,12 +9,19 @@ from typing import Any
 import click
 
 from cli import parameters
-from cli.compiling import check_name, fixed_options, take_fixed, write_pipeline
+from cli.compiling import check_fixed, check_name, fixed_options, take_fixed, write_pipeline
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
-from cli.submit import EXPERIMENT, Place, parameters_for_cluster, parameters_to_resume, start_run
+from cli.identifiers import RunId, RunIdOrLatest, ScheduleId
+from cli.submit import EXPERIMENT, Place, continued, parameters_for_cluster, start_run
 from components.shared.errors import InfraError, UserError
 
 note = partial(click.echo, err=True)
+NOT_KEPT = (
+    "Parameters, revisions, service account and pipeline root are those of the run that is continued; what is fixed at "
+    "compile is not kept with a run: give "
+    + ", ".join(option.opts[0] for option in fixed_options())
+    + " again if it had any."
+)
 
 
 def compile_command() -> click.Command:
@@ -61,7 +68,9 @@ def _upload_demo() -> None:
 def run_command() -> click.Command:
     own = [
         *_submit_options("Name of the run in KFP's list."),
-        click.Option(["--resume"], metavar="RUN", help="Id of a run that failed: go on from its newest checkpoint."),
+        click.Option(
+            ["--resume"], type=RunId(), metavar="RUN", help="Id of a run that failed: go on from its newest checkpoint."
+        ),
         click.Option(["--follow"], is_flag=True, help="Watch the run until its end."),
     ]
     return click.Command("run", params=[*own, *_shared_options()], callback=_run, help=_run.__doc__)
@@ -70,11 +79,12 @@ def run_command() -> click.Command:
 def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> int:
     """Run the pipeline on Kubeflow Pipelines; the parameters are those of `local`."""
     endpoint, fixed_given, place, given = _submitted(options)
-    if resume:
-        given = parameters_to_resume(endpoint, resume, given)
+    if resume is not None:
+        given, place = continued(endpoint, resume, given, place)
+        note(NOT_KEPT)
     wanted = parameters_for_cluster(given, note)
     run_id = start_run(endpoint, take_fixed(fixed_given), wanted, place, name or f"grpo-code {wanted['model_name']}")
-    click.echo(f"Started run {run_id}" + (f", which continues {wanted['resume_run']}" if resume else ""))
+    click.echo(f"Started run {run_id}" + (f", which continues {wanted['resume_run']}" if resume is not None else ""))
     click.echo(f"  page     {endpoint.run_link(run_id)}")
     click.echo(f"  watch    python pipeline.py watch {run_id}")
     click.echo(f"  report   python pipeline.py report {wanted['resume_run'] or run_id}")
@@ -89,7 +99,7 @@ def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> 
 
 def schedule_command() -> click.Group:
     """`schedule` with its own verbs."""
-    group = click.Group("schedule", help="Recurring runs: create, list, disable, delete.")
+    group = click.Group("schedule", no_args_is_help=False, help="Recurring runs: create, list, disable, delete.")
     create = [
         *_submit_options("Name of the schedule."),
         click.Option(["--cron"], required=True, help="When, in UTC: cron's five fields, or six with seconds first."),
@@ -103,7 +113,7 @@ def schedule_command() -> click.Group:
     group.add_command(click.Command("create", params=create, callback=_schedule_create, help=_schedule_create.__doc__))
     connection: list[click.Parameter] = [*endpoint_options()]
     group.add_command(click.Command("list", params=connection, callback=_schedule_list, help=_schedule_list.__doc__))
-    named = [click.Argument(["schedule_id"], metavar="SCHEDULE"), *connection]
+    named = [click.Argument(["schedule_id"], type=ScheduleId(), metavar="SCHEDULE"), *connection]
     for name, callback in (("disable", _schedule_disable), ("delete", _schedule_delete)):
         group.add_command(click.Command(name, params=named, callback=callback, help=callback.__doc__))
     return group
@@ -151,7 +161,7 @@ def _schedule_delete(schedule_id: str, **options: Any) -> None:
 
 
 def watch_command() -> click.Command:
-    own = [click.Argument(["run_id"], metavar="RUN"), *endpoint_options()]
+    own = [click.Argument(["run_id"], type=RunId(), metavar="RUN"), *endpoint_options()]
     return click.Command("watch", params=own, callback=_watch, help=_watch.__doc__)
 
 
@@ -165,7 +175,7 @@ def _watch(run_id: str, **options: Any) -> int:
 
 def report_command() -> click.Command:
     own = [
-        click.Argument(["run_id"], metavar="RUN", default="latest"),
+        click.Argument(["run_id"], type=RunIdOrLatest(), metavar="RUN", default="latest"),
         click.Option(["--port"], type=click.IntRange(0, 65535), default=0, help="Port on this machine; any free one."),
         click.Option(["--open/--no-open", "browser"], default=False, help="Open the page in a browser."),
     ]
@@ -196,7 +206,7 @@ def _report(run_id: str, port: int, browser: bool) -> int:
 
 def logs_command() -> click.Command:
     own = [
-        click.Argument(["run_id"], metavar="RUN"),
+        click.Argument(["run_id"], type=RunId(), metavar="RUN"),
         click.Argument(["step"], required=False),
         click.Option(["--context"], help="Context of the kubeconfig [the current one]."),
         *endpoint_options(),
@@ -234,10 +244,11 @@ def _logs(run_id: str, step: str | None, context: str | None, **options: Any) ->
 def _archive_of(endpoint: Endpoint, run_id: str) -> tuple[str, str]:
     """Where KFP has put a run's logs: (pipeline root, pipeline's name)."""
     from cli.submit import run_of
+    from cli.uploading import PIPELINE
 
     run = run_of(endpoint, run_id)
     root = (run.runtime_config.pipeline_root if run.runtime_config else None) or ""
-    return root, "grpo-code"
+    return root, PIPELINE
 
 
 def _print_log(heading: str, text: str) -> bool:
@@ -266,11 +277,18 @@ def _shared_options() -> list[click.Option]:
 def _submitted(options: dict[str, Any]) -> tuple[Endpoint, dict[str, Any], Place, dict[str, Any]]:
     """The endpoint, the options of what is fixed, the place, and the parameters of file and options together.
 
-    What is fixed is looked into last: it asks the registry, and a wrong parameter should not wait for that.
+    The images' registry is asked last (`take_fixed`): a wrong parameter should not wait for that.
     """
     endpoint = take_endpoint(options)
     fixed_given = {str(option.name): options.pop(option.name) for option in fixed_options()}
+    check_fixed(fixed_given)
     place = Place(*(options.pop(name) for name in ("experiment", "service_account", "pipeline_root")))
     file = options.pop("params")
     from_file = parameters.read_file(file) if file else {}
-    return endpoint, fixed_given, place, {**from_file, **{k: v for k, v in options.items() if v is not None}}
+    given = {**from_file, **{k: v for k, v in options.items() if v is not None}}
+    if given.get("resume_run"):
+        raise UserError(
+            "resume_run is what `run --resume RUN` sets, which also takes that run's parameters and refuses what may "
+            "not change: use that."
+        )
+    return endpoint, fixed_given, place, given

@@ -51,6 +51,7 @@ def check(
     sandbox_url: str,
     test_timeout_s: float,
     infra_limit: float,
+    resume_run: str,
     gpu_resource: str,
     gpus: str,
     prepare_cpu: str,
@@ -69,7 +70,7 @@ def check(
 ) -> NamedTuple("Pinned", [("model_revision", str), ("dataset_revision", str)]):  # type: ignore[valid-type]
     """Refuse what cannot work, before a GPU is asked for, and pin what the run reads."""
     given = dict(locals())
-    from components.readiness import pinned, verify
+    from components.readiness import keep, pinned, verify
     from components.settings import check as check_together
     from components.shared.errors import reported
     from components.shared.progress import say
@@ -78,4 +79,6 @@ def check(
         for warning in check_together(given):
             say("check", f"warning: {warning}")
         verify(given)
-        return pinned(given)
+        revisions = pinned(given)
+        keep(resume_run, *revisions)
+        return revisions

@@ -17,6 +17,9 @@ SANDBOX_CLIENT, HUB_CLIENT = "grpo-code/sandbox-client", "grpo-code/hub-client" 
 KUEUE_QUEUE, KUEUE_PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 RUN_LABEL = "pipeline/runid"
 STEP_LABEL = "app.kubernetes.io/component"
+PART_OF_LABEL = "app.kubernetes.io/part-of"
+OWN_LABELS = ("grpo-code/", "pipeline/", "pipelines.kubeflow.org/", "workflows.argoproj.io/")
+MAIN = "main"  # the container that holds a step
 STORE_KEYS = (*S3_SETTINGS, "S3_SECURE", STORE_VARIABLE)
 SCRATCH, MODEL_CACHE = "/scratch", "/model-cache"
 FIRST_PAUSE = 15  # seconds before a lost pod is started again, twice as long each time; a failed one waits as long
@@ -118,12 +121,17 @@ def _secrets(task: Any, needs: Needs, given: Mapping[str, Any], pods: Pods) -> N
 
 def labels_of(step: str) -> dict[str, str]:
     """What network policies and people know a step's pod by."""
-    labels = {"app.kubernetes.io/part-of": "grpo-code", STEP_LABEL: step}
+    labels = {PART_OF_LABEL: "grpo-code", STEP_LABEL: step}
     if STEPS[step].judges:
         labels[SANDBOX_CLIENT] = "true"
     if STEPS[step].hub:
         labels[HUB_CLIENT] = "true"
     return labels
+
+
+def is_own_label(key: str) -> bool:
+    """Whether a label is the pipeline's, KFP's or Argo's own, or has an option, so that a user's may not replace it."""
+    return key in (PART_OF_LABEL, STEP_LABEL, KUEUE_QUEUE, KUEUE_PRIORITY) or key.startswith(OWN_LABELS)
 
 
 def _labels(task: Any, step: str, needs: Needs, pods: Pods) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from components import revisions
 from components.shared.errors import FAILURE_KEY, InfraError, UserError
 from components.shared.progress import say
-from components.shared.run import folder_of, on_cluster, this_run
+from components.shared.run import folder_of, on_cluster, record, run_id_of, this_run
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, SandboxClient
 from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, open_store
 
@@ -33,11 +33,14 @@ def verify(given: Mapping[str, Any]) -> None:
 
 
 def pinned(given: Mapping[str, Any]) -> tuple[str, str]:
-    """The revisions of model and data set that this run reads, as (model, data set): commits or digests."""
+    """The revisions of model and data set that this run reads, as (model, data set): commits or digests.
+
+    A run that continues another reads what that one had read.
+    """
     if on_cluster():
-        for name, forms in (("model_name", "a hub id"), ("dataset", "mbpp, a hub id")):
-            if given[name].startswith(("/", ".", "~")):
-                raise UserError(f"{name} {given[name]!r} is a path, which no pod has: use {forms} or an s3:// address.")
+        revisions.refuse_what_no_pod_has(given)
+    if given["resume_run"]:
+        given = {**given, **revisions.as_read_by(open_store(), given["resume_run"], given)}
     # A commit or digest that was taken at submit is what every step goes by; a directory may have moved since.
     asked_for_both = given["model_revision"] and given["dataset_revision"]
     if asked_for_both and not on_cluster():
@@ -48,6 +51,14 @@ def pinned(given: Mapping[str, Any]) -> tuple[str, str]:
         if given[asked] != found:
             say("check", f"{what} is pinned at revision {found}")
     return model, data
+
+
+def keep(resume_run: str, model_revision: str, dataset_revision: str) -> None:
+    """Write the revisions into the record of this run, or of the one it continues: a later attempt reads the same."""
+    run = run_id_of(this_run(), resume_run)
+    if run:
+        found = {"model_revision": model_revision, "dataset_revision": dataset_revision}
+        record(open_store(), run, parameters=found)
 
 
 def refuse_missing_keys(store_secret: str) -> None:

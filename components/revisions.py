@@ -6,15 +6,20 @@ follow the newest. Inputs that do not exist are refused here.
 """
 
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS
 from components.shared.errors import UserError
 from components.shared.manifest import MANIFEST
 from components.shared.model_hub import HUB_ID, hub_commit
-from components.shared.store import split_address
+from components.shared.run import recorded
+from components.shared.store import Store, split_address
 
+REVISIONS = ("model_revision", "dataset_revision")
+PINNED = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a commit or a digest, which nothing moves
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 IN_BUCKET = "s3://"
 
@@ -46,6 +51,37 @@ def dataset_revision(dataset: str, revision: str) -> str:
     if path.suffix in DATA_SUFFIXES or not HUB_ID.fullmatch(dataset):
         raise UserError(f"The data set {dataset} does not exist: {DATASET_FORMS}.")
     return hub_commit("dataset", dataset, revision or "main")
+
+
+def refuse_what_no_pod_has(given: Mapping[str, Any]) -> None:
+    """UserError for a model or data set on a cluster that is neither the hub's nor in a bucket."""
+    for name, forms in (("model_name", "a hub id"), ("dataset", "mbpp, a hub id")):
+        value = given[name]
+        if value.startswith(IN_BUCKET) or value in NAMED_DATASETS:
+            continue
+        path = Path(value).expanduser()
+        if path.exists() or value.startswith(("/", ".", "~")) or path.suffix in DATA_SUFFIXES:
+            raise UserError(
+                f"{name} {value!r} is a path, which no pod of the cluster has: upload it to the store and give its "
+                f"s3:// address (`python pipeline.py upload-demo` does that for the demo), or use {forms}."
+            )
+        if not HUB_ID.fullmatch(value):
+            raise UserError(
+                f"{name} {value!r} is nothing that a pod of the cluster can load: use {forms} like owner/name, or an "
+                "s3://bucket/folder address."
+            )
+
+
+def as_read_by(store: Store, run: str, asked: Mapping[str, Any]) -> dict[str, str]:
+    """The revisions with which a run is continued: what it had read, where it was not asked for one that cannot move.
+
+    A branch, a tag or nothing at all may mean something newer by now. What the record does not know stays as asked.
+    """
+    known = recorded(store, run).get("parameters") or {}
+    return {
+        name: asked[name] if PINNED.fullmatch(asked[name]) else str(known.get(name) or asked[name])
+        for name in REVISIONS
+    }
 
 
 def stored_model_digest(address: str) -> str:

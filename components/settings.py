@@ -6,11 +6,15 @@ All that is wrong is said at once. Only the standard library is imported: submit
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from components.placement import wrong_placement
 from components.shared.errors import UserError
+from components.shared.replicas import addresses_in
+from components.shared.run import check_run_id
+from components.shared.store import bucket_and_key
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "method": ("lora", "full", "qlora"),
@@ -145,7 +149,22 @@ def _wrong_choices(given: Mapping[str, Any]) -> list[str]:
         if given[name] not in choices:
             wrong.append(f"{name} {given[name]!r} is unknown: use one of {', '.join(choices)}.")
     empty = [name for name in NEVER_EMPTY if not str(given[name]).strip()]
-    return [*wrong, *(f"{name} is empty: it needs a value." for name in empty)]
+    wrong += [f"{name} is empty: it needs a value." for name in empty]
+    parsed: list[Callable[[], object]] = [
+        *(
+            partial(bucket_and_key, given[name])
+            for name in ("model_name", "dataset")
+            if given[name].startswith("s3://")
+        ),
+        *([] if "sandbox_url" in empty else [partial(addresses_in, given["sandbox_url"])]),
+        *([partial(check_run_id, given["resume_run"], "resume_run")] if given["resume_run"] else []),
+    ]
+    for parse in parsed:
+        try:
+            parse()
+        except UserError as error:
+            wrong.append(str(error))
+    return wrong
 
 
 def _wrong_ranges(given: Mapping[str, Any]) -> list[str]:

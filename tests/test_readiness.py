@@ -5,7 +5,7 @@ import pytest
 from cli.parameters import merged
 from components import readiness
 from components.shared.errors import InfraError, UserError
-from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE
+from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE, recorded
 from components.shared.store import DirectoryStore, open_store
 from tests.buckets import own_bucket
 
@@ -70,7 +70,7 @@ def test_a_sandbox_that_is_away_is_an_infrastructure_failure(monkeypatch):
 
 @pytest.mark.parametrize(("name", "value"), [("model_name", "/models/qwen"), ("dataset", "./rows.jsonl")])
 def test_a_path_that_no_pod_has(pod, name, value):
-    with pytest.raises(UserError, match=f"{name} '{value}' is a path, which no pod has"):
+    with pytest.raises(UserError, match=f"{name} '{value}' is a path, which no pod of the cluster has"):
         readiness.pinned(merged({name: value}))
 
 
@@ -92,3 +92,25 @@ def test_what_was_not_pinned_is_pinned_now_and_said(pod, bucket, capsys):
     open_store().write("rows.jsonl", b'{"edited": 1}\n')
     with pytest.raises(UserError, match="leave it empty"):
         readiness.pinned({**given, "dataset_revision": revision})
+
+
+def test_what_was_read_is_written_down_and_read_again_by_what_continues(pod, bucket, monkeypatch):
+    open_store().write("rows.jsonl", b"{}\n")
+    given = merged({"model_revision": COMMIT, "dataset": f"{bucket}/rows.jsonl"})
+    read = readiness.pinned(given)
+    readiness.keep("", *read)
+    monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-2")
+    again = {**given, "model_revision": "main", "dataset_revision": "", "resume_run": "kfp-1"}
+    assert readiness.pinned(again) == read
+    readiness.keep("kfp-1", *read)
+    assert recorded(open_store(), "kfp-1")["parameters"]["model_revision"] == COMMIT
+    assert recorded(open_store(), "kfp-2") == {}
+    open_store().write("rows.jsonl", b'{"edited": 1}\n')
+    with pytest.raises(UserError, match="is not what"):
+        readiness.pinned(again)
+
+
+def test_what_continues_a_run_that_read_nothing_pins_anew(pod, bucket):
+    open_store().write("rows.jsonl", b"{}\n")
+    given = merged({"model_revision": COMMIT, "dataset": f"{bucket}/rows.jsonl", "resume_run": "kfp-0"})
+    assert len(readiness.pinned(given)[1]) == 64

@@ -18,6 +18,7 @@ from cli.doctor.examination import examine, started
 from cli.doctor.finding import Finding, as_json, has_failed
 from cli.doctor.installation import PROFILE_ACCOUNT, SINGLE_USER_ACCOUNT, Installation
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
+from cli.identifiers import RunId
 from cli.images import Refused, settle_tag
 from cli.running import signals_interrupt
 from components.images import STEPS, image
@@ -31,7 +32,9 @@ def doctor_command() -> click.Command:
     """The verb, whose options are the pipeline's parameters and those of the connection."""
     own: list[click.Parameter] = [
         click.Option(
-            ["--run"], help="Explain why this run is stuck or failed, instead of looking at the installation."
+            ["--run"],
+            type=RunId(),
+            help="Explain why this run is stuck or failed, instead of looking at the installation.",
         ),
         click.Option(["--probe/--no-probe"], default=True, help="Start probe pods; they are gone afterwards."),
         click.Option(["--json", "as_json_text"], is_flag=True, help="Print one JSON object instead of lines."),

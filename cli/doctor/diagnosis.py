@@ -12,6 +12,7 @@ from cli.doctor.finding import Finding, fail, ok, warn
 from cli.doctor.seen import Trouble, step_of
 from cli.doctor.troubles import pod_trouble, refusal_trouble
 from components.pods import RUN_LABEL
+from components.shared.run import resume_command
 
 OVER = {"Succeeded": "SUCCEEDED", "Failed": "FAILED", "Error": "FAILED"}  # Argo's phases and KFP's word for each
 UNDER_WAY = ("PENDING", "RUNNING", "")
@@ -71,13 +72,8 @@ def _troubles(evidence: Evidence) -> list[Trouble]:
 def _told(evidence: Evidence, trouble: Trouble, failed: bool) -> Finding:
     mend = trouble.mend
     if trouble.ended or failed:
-        mend = f"{mend}; then: {resume(evidence.run_id)}" if mend else resume(evidence.run_id)
+        mend = f"{mend}; then: {resume_command(evidence.run_id)}" if mend else resume_command(evidence.run_id)
     return fail("run", f"{trouble.step}: {trouble.what}", mend)
-
-
-def resume(run_id: str) -> str:
-    """The command that continues a run."""
-    return f"python pipeline.py run --resume {run_id}"
 
 
 def _stale(evidence: Evidence, phase: str) -> Finding | None:
@@ -86,12 +82,12 @@ def _stale(evidence: Evidence, phase: str) -> Finding | None:
         return None
     restart = "kubectl rollout restart -n kubeflow deployment/ml-pipeline-persistenceagent"
     if phase in OVER:
-        then = "" if phase == "Succeeded" else f"; then: {resume(evidence.run_id)}"
+        then = "" if phase == "Succeeded" else f"; then: {resume_command(evidence.run_id)}"
         seen = f"KFP shows {evidence.run_state}, but the workflow is {phase}: its persistence agent lags behind"
         return fail("run", seen, restart + then)
     if evidence.workflow is None and not evidence.pods:
         seen = f"KFP shows {evidence.run_state}, but there is neither a workflow nor a pod of it"
-        return fail("run", seen, f"kfp run terminate {evidence.run_id}; then: {resume(evidence.run_id)}")
+        return fail("run", seen, f"kfp run terminate {evidence.run_id}; then: {resume_command(evidence.run_id)}")
     return None
 
 
@@ -99,12 +95,12 @@ def _failed_without_a_pod(evidence: Evidence) -> Finding:
     """The pods are gone or say nothing: the step's own words in the store, then the workflow's."""
     if evidence.failure:
         step, message = evidence.failure.get("step"), str(evidence.failure.get("message", "")).rstrip(".")
-        return fail("run", f"{step}: {message}", resume(evidence.run_id))
+        return fail("run", f"{step}: {message}", resume_command(evidence.run_id))
     status = (evidence.workflow or {}).get("status") or {}
     nodes = (status.get("nodes") or {}).values()
     said = [str(node["message"]) for node in nodes if node.get("phase") in ("Failed", "Error") and node.get("message")]
     seen = said[0] if said else str(status.get("message") or "its pods are gone, and nothing says why")
-    return fail("run", f"{evidence.run_id} failed: {seen.rstrip('.')}", resume(evidence.run_id))
+    return fail("run", f"{evidence.run_id} failed: {seen.rstrip('.')}", resume_command(evidence.run_id))
 
 
 def _under_way(evidence: Evidence) -> Finding:

@@ -2,18 +2,16 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from cli.cluster import Cluster, Forbidden, Object
 from cli.doctor.diagnosis import Evidence
-from cli.doctor.seen import MAIN
 from cli.endpoint import Endpoint
-from components.pods import RUN_LABEL
+from components.pods import MAIN, RUN_LABEL
 from components.shared.errors import FAILURE_KEY, InfraError, UserError
 from components.shared.run import folder_of
-from components.shared.store import STORE_VARIABLE, open_store
+from components.shared.store import store_at_hand
 
 LAST_LINES = 60
 
@@ -72,9 +70,8 @@ def _run_state(run_id: str, endpoint: Endpoint | None) -> str:
 
 def _failure(run_id: str) -> Mapping[str, Any] | None:
     """The failure in the run's folder, where this machine has the store at hand."""
-    if not os.environ.get(STORE_VARIABLE):
-        return None
     with contextlib.suppress(KeyError, ValueError, InfraError, UserError):
-        told = json.loads(open_store().read(f"{folder_of(run_id)}/{FAILURE_KEY}"))
+        store = store_at_hand()
+        told = json.loads(store.read(f"{folder_of(run_id)}/{FAILURE_KEY}")) if store is not None else None
         return told if isinstance(told, dict) else None
     return None

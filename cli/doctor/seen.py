@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cli.cluster import Object
-from components.pods import STEP_LABEL, STEPS
+from components.pods import MAIN, STEP_LABEL, STEPS
 
-MAIN = "main"  # the container that holds a step
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")  # a kubelet's words
 LABEL_OF_EXECUTOR = re.compile(r'"executorLabel"\s*:\s*"exec-([\w-]+)"')
 

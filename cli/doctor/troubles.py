@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cli.cluster import Object
 from cli.doctor.capacity import barring, name_of, shown_taint, tolerating
-from cli.doctor.seen import IMAGE_REASONS, MAIN, Seen, Trouble, option, step_of
+from cli.doctor.seen import IMAGE_REASONS, Seen, Trouble, option, step_of
 from cli.namespaces import SANDBOX_NAMESPACE
-from components.pods import STEPS
+from components.pods import MAIN, STEPS
 
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 SIGKILL, SIGTERM = 137, 143

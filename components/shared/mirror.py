@@ -5,12 +5,15 @@ address stays there; only its manifest is made, from what is there when it is fi
 need neither the hub nor a token, and none of them loads a file whose digest is another.
 """
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
+import secrets
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from components.shared.progress import Progress, say
 from components.shared.store import Store, open_store, split_address
 
 CACHE_VARIABLE = "GRPO_MODEL_CACHE"  # the folder for models on a pod's own disk
+PART, LEFT_SECONDS = ".part", 6 * 3600.0  # a file that is being fetched; how long after its last byte it is rubbish
 # Other forms of the same weights, which transformers would not load.
 LEFT_OUT = (".gguf", ".onnx", ".h5", ".msgpack", ".pth", ".ot", ".md", ".png", ".gitattributes")
 
@@ -82,19 +86,37 @@ def _download(manifest: Mapping[str, Any], folder: Path, model_name: str) -> Non
     megabytes = sum(facts["size"] for facts in missing.values()) // 10**6
     progress = Progress("model", f"fetching {model_name}", megabytes, unit="MB")
     for name, facts in missing.items():
-        part = folder / f"{name}.part"
-        try:
-            source.download(f"{prefix}/{name}", part)
-        except KeyError:
-            raise InfraError(f"{manifest['location']}/{name} is gone from the store: start the run again.") from None
-        if not fits(part, facts):
-            part.unlink()
-            raise InfraError(
-                f"{manifest['location']}/{name} is not the file whose digest was taken: put the old one back, or leave "
-                "model_revision empty to take the new one."
-            )
-        part.replace(folder / name)
+        with _part(folder / name) as part:
+            try:
+                source.download(f"{prefix}/{name}", part)
+            except KeyError:
+                raise InfraError(
+                    f"{manifest['location']}/{name} is gone from the store: start the run again."
+                ) from None
+            if not fits(part, facts):
+                raise InfraError(
+                    f"{manifest['location']}/{name} is not the file whose digest was taken: put the old one back, or "
+                    "leave model_revision empty to take the new one."
+                )
+            part.replace(folder / name)
         progress.advance(facts["size"] // 10**6)
+
+
+@contextlib.contextmanager
+def _part(file: Path) -> Iterator[Path]:
+    """A name beside a file that no other run writes to, for on a claim several may fetch the same model at once.
+
+    What killed runs have left is removed: parts that nobody has written to for long.
+    """
+    for left in file.parent.glob(f"*{PART}*"):
+        with contextlib.suppress(OSError):  # another run removes them, too, or they are another account's
+            if time.time() - left.stat().st_mtime > LEFT_SECONDS:
+                left.unlink()
+    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}{PART}")
+    try:
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _manifest(store: Store, prefix: str) -> dict[str, Any] | None:

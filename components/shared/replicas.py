@@ -28,12 +28,7 @@ class Replicas:
 
     def __init__(self, setting: str) -> None:
         """setting: parameter sandbox_url. Raises UserError when an address is none."""
-        self.urls = [part.strip().rstrip("/") for part in setting.split(",") if part.strip()]
-        for part in self.urls:
-            if urlsplit(part).scheme not in ("http", "https") or not urlsplit(part).hostname:
-                raise UserError(f"sandbox_url {part!r} is no address: write it like http://127.0.0.1:8080.")
-        if not self.urls:
-            raise UserError("sandbox_url is empty: write it like http://127.0.0.1:8080.")
+        self.urls = addresses_in(setting)
         self._lock = threading.Lock()
         self._trouble: dict[str, _Trouble] = {}
         self._found: list[str] = []
@@ -82,6 +77,26 @@ class Replicas:
 
     def _rest(self, url: str, losses: int, seconds: float) -> None:
         self._trouble[url] = _Trouble(losses, time.monotonic() + seconds * (1 + SPREAD * random.random()))
+
+
+def addresses_in(setting: str) -> list[str]:
+    """The addresses of a comma list, without a `/` at the end; UserError when one is none, or there are none."""
+    urls = [part.strip().rstrip("/") for part in setting.split(",") if part.strip()]
+    for part in urls:
+        if not is_address(part):
+            raise UserError(f"sandbox_url {part!r} is no address: write it like http://127.0.0.1:8080.")
+    if not urls:
+        raise UserError("sandbox_url is empty: write it like http://127.0.0.1:8080.")
+    return urls
+
+
+def is_address(text: str) -> bool:
+    """Whether this is http:// or https:// with a host, and a port that can be one where there is one."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _addresses(url: str) -> list[str]:

@@ -6,25 +6,40 @@ Steps add their parts as they finish; evaluate completes the record. prepare and
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from components.shared.errors import InfraError
+from components.shared.errors import InfraError, UserError
 from components.shared.store import Store
 
 RUN_VARIABLE = "GRPO_RUN_ID"  # set by the local runner, whose run ids are its own
 POD_RUN_VARIABLE = "GRPO_POD_RUN_ID"  # on a cluster: KFP's id of the run, which its controller labels every pod with
 IMAGE_VARIABLE = "GRPO_IMAGE"  # on a cluster: the image that the step runs in, as the compiled pipeline names it
 LATEST = "runs/latest"
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NO_RUN_IDS = ("latest", "cache")  # what the store keeps beside the runs
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "datasets", "kfp")
 
 
 def run_id_of(run_id: str, resume_run: str) -> str:
     """The id under which a run is kept: the local runner's, else that of the run it continues, else KFP's own."""
     return os.environ.get(RUN_VARIABLE) or resume_run or run_id
+
+
+def check_run_id(run_id: str, named: str) -> str:
+    """The id of a run, a part of keys and labels; UserError when it can be none. named: what it was given as."""
+    if not RUN_ID.fullmatch(run_id) or run_id in NO_RUN_IDS:
+        raise UserError(f"{named} {run_id!r} is no run id: use letters, digits, dots, dashes and underscores.")
+    return run_id
+
+
+def resume_command(attempt: str) -> str:
+    """What goes on with a run on a cluster that did not succeed."""
+    return f"python pipeline.py run --resume {attempt}"
 
 
 def resume_root(run_id: str, resume_run: str) -> str:
@@ -53,16 +68,24 @@ def record(store: Store, run: str, **parts: Any) -> dict[str, Any]:
     The steps of a run follow each other, so that no two of them write at once. InfraError when the file that is
     there cannot be read as JSON: it is never silently replaced.
     """
-    key = f"{folder_of(run)}/run.json"
-    try:
-        known = json.loads(store.read(key))
-    except KeyError:
-        known = {"run_id": run}
-    except ValueError:
-        raise InfraError(f"{store.uri(key)} is not JSON: move it away to let the run write a new one.") from None
-    whole = merged(known, parts)
-    store.write(key, (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode())
+    whole = merged(recorded(store, run) or {"run_id": run}, parts)
+    store.write(_record_key(run), (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode())
     return whole
+
+
+def recorded(store: Store, run: str) -> dict[str, Any]:
+    """What runs/<run>/run.json holds by now, empty before its first part; InfraError when it is not JSON."""
+    try:
+        return dict(json.loads(store.read(_record_key(run))))
+    except KeyError:
+        return {}
+    except ValueError:
+        where = store.uri(_record_key(run))
+        raise InfraError(f"{where} is not JSON: move it away to let the run write a new one.") from None
+
+
+def _record_key(run: str) -> str:
+    return f"{folder_of(run)}/run.json"
 
 
 def merged(known: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:

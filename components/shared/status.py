@@ -7,7 +7,7 @@ from typing import Any
 from components.shared.errors import FAILURE_KEY
 from components.shared.pages import clip, render
 from components.shared.progress import say
-from components.shared.run import folder_of, on_cluster, run_id_of, this_run
+from components.shared.run import folder_of, on_cluster, resume_command, run_id_of, this_run
 from components.shared.store import Store, open_store
 
 STATUS, PAGE = "status.json", "status.html"
@@ -30,7 +30,7 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
         "outcome": outcome,
         "failed_step": failure["step"] if failure else None,
         "message": failure["message"] if failure else ("" if outcome == "succeeded" else clip(error or UNKNOWN, 1000)),
-        "resume": "" if outcome == "succeeded" else resume_command(attempt),
+        "resume": "" if outcome == "succeeded" else _resume(attempt),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     reports = [name for name in REPORTS if store.exists(f"{folder_of(run)}/{name}")]
@@ -50,9 +50,8 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
     return status
 
 
-def resume_command(attempt: str) -> str:
-    """What goes on with a run that did not succeed."""
-    return f"python pipeline.py run --resume {attempt}" if on_cluster() else f"make run ARGS='--run-id {attempt}'"
+def _resume(attempt: str) -> str:
+    return resume_command(attempt) if on_cluster() else f"make run ARGS='--run-id {attempt}'"
 
 
 def _failure(store: Store, attempt: str) -> dict[str, Any] | None:

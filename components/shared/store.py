@@ -65,12 +65,29 @@ def store_is_known() -> bool:
     return all(os.environ.get(name) for name in S3_SETTINGS)
 
 
+def store_at_hand() -> Store | None:
+    """The store that the environment names, for those who only look into it where they can; None where none is named.
+
+    The default is not meant: a directory of this machine knows nothing of a run on a cluster.
+    """
+    root = os.environ.get(STORE_VARIABLE) or ""
+    if not root or (root.startswith("s3://") and not store_is_known()):
+        return None
+    return open_store(root)
+
+
 def split_address(address: str) -> tuple[Store, str]:
     """The bucket of s3://bucket/key as a store, and the key; UserError when the address names none."""
+    bucket, key = bucket_and_key(address)
+    return open_store(f"s3://{bucket}"), key
+
+
+def bucket_and_key(address: str) -> tuple[str, str]:
+    """The two parts of s3://bucket/key, nothing asked of the store; UserError when the address names no object."""
     bucket, _, key = address.removeprefix("s3://").partition("/")
     if not bucket or not key.strip("/"):
         raise UserError(f"{address} names no object: write it like s3://bucket/folder/name.")
-    return open_store(f"s3://{bucket}"), key.strip("/")
+    return bucket, key.strip("/")
 
 
 def upload_folder(store: Store, prefix: str, folder: Path) -> None:

@@ -4,11 +4,13 @@ It decides nothing: what a backend makes of a request is tried on a real one (te
 """
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 API = "/apis/v2beta1"
 
@@ -23,6 +25,9 @@ class SmallKfp:
         self.health: dict[str, Any] = {"tag_name": "2.17.0", "multi_user": False}
         self.runs: dict[str, Any] = {}
         self.schedules: list[dict[str, Any]] = []
+        self.pipelines: dict[str, str] = {}  # display name: id
+        self.versions: list[dict[str, str]] = []
+        self.states: list[str] = []  # those that a run that was started will be in, one a question; then the last
         self.refuse: tuple[int, str] | None = None
 
     def bodies(self, path: str) -> list[Any]:
@@ -37,25 +42,47 @@ class SmallKfp:
         if path == "/experiments":
             return 200, {"experiment_id": "e1", **(body or {})} if method == "POST" else {}
         if path == "/runs":
-            return 200, {"run_id": "r1", **body}
+            self.runs["r1"] = {"run_id": "r1", "state": "PENDING", **body}
+            return 200, self.runs["r1"]
+        if path.startswith("/pipelines"):
+            return self.of_pipelines(method, path, body)
         if path.startswith("/runs/"):
             run = self.runs.get(path.rpartition("/")[2])
+            if run and self.states:
+                run["state"] = self.states.pop(0)
             return (200, run) if run else (404, {"message": "Run not found", "code": 5})
         if path == "/recurringruns":
             return 200, {"recurring_run_id": "s1", **body} if method == "POST" else {"recurringRuns": self.schedules}
         return 200, {}
 
+    def of_pipelines(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """Pipelines are made by name; a version is a file that is uploaded under a name."""
+        if path == "/pipelines" and method == "POST":
+            self.pipelines[body["display_name"]] = f"p{len(self.pipelines) + 1}"
+            return 200, {"pipeline_id": self.pipelines[body["display_name"]]}
+        if path == "/pipelines":
+            return 200, {"pipelines": [{"pipeline_id": i, "display_name": n} for n, i in self.pipelines.items()]}
+        if path == "/pipelines/upload_version":
+            version = {"pipeline_version_id": f"v{len(self.versions) + 1}", "display_name": body["name"]}
+            self.versions.append({**version, "pipeline_id": body["pipelineid"]})
+            return 200, version
+        return 200, {"pipeline_versions": self.versions}
+
 
 @contextmanager
-def small_kfp() -> Iterator[SmallKfp]:
-    """A running server on a free loopback port."""
+def small_kfp(tls: ssl.SSLContext | None = None) -> Iterator[SmallKfp]:
+    """A running server on a free loopback port; over TLS where it is given a certificate."""
     kfp = SmallKfp()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            path = self.path.split("?")[0]
+            data = self.rfile.read(length)
+            path, _, query = self.path.partition("?")
+            if path.endswith("/upload_version"):  # a file, whose name stands in the address
+                body: Any = {name: values[0] for name, values in parse_qs(query).items()}
+            else:
+                body = json.loads(data) if length else None
             kfp.tokens.add(self.headers.get("Authorization") or "")
             kfp.sent.append((self.command, path, body))
             status, answer = kfp.answer(self.command, path, body)
@@ -72,9 +99,11 @@ def small_kfp() -> Iterator[SmallKfp]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    kfp.url = f"http://127.0.0.1:{server.server_port}"
+    kfp.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     try:
         yield kfp
     finally:

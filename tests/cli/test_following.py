@@ -79,3 +79,22 @@ def test_the_end_of_a_run_says_what_to_do_next(capsys, monkeypatch):
     assert "doctor --run r1" in shown
     assert "The run succeeded. See its report: python pipeline.py report r2" in shown
     assert "The run succeeded. See its report: python pipeline.py report r1" in shown
+
+
+@pytest.mark.parametrize(("end", "code", "words"), [("SUCCEEDED", 0, "The run succeeded"), ("FAILED", 1, "run failed")])
+def test_a_run_is_followed_from_its_start_to_its_end(capsys, monkeypatch, end, code, words):
+    for name in ("S3_ENDPOINT", "GRPO_STORE", "REGISTRY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    monkeypatch.setattr(following, "SECONDS", 0.05)
+    with small_kfp() as kfp:
+        kfp.states = ["PENDING", "RUNNING", end]
+        line = f"run --follow --model-name s3://b/model --dataset s3://b/rows --endpoint {kfp.url}"
+        with pytest.raises(SystemExit) as ended:
+            main(line.split())
+        asked = [path for method, path, _ in kfp.sent if method == "GET" and path.endswith("/runs/r1")]
+    assert ended.value.code == code
+    assert len(asked) == 3
+    shown = capsys.readouterr().out
+    assert "Started run r1" in shown
+    assert words in shown

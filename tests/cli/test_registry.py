@@ -13,6 +13,12 @@ from components.shared.errors import UserError
 DIGEST = "sha256:" + "ab" * 32
 
 
+@pytest.fixture(autouse=True)
+def no_logins(tmp_path, monkeypatch):
+    """Nothing of what this machine's docker knows."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+
+
 @pytest.fixture
 def registry():
     """Answers HEAD for the tag `here` of any name; `locked` wants a login."""

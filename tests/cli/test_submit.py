@@ -6,6 +6,8 @@ import pytest
 from huggingface_hub import constants
 
 from cli.main import main
+from components.shared.run import record
+from components.shared.store import open_store
 from tests.cli.small_kfp import small_kfp
 
 STORED = "--model-name s3://bucket/model --dataset s3://bucket/problems"
@@ -98,10 +100,10 @@ def test_an_api_that_fails_or_is_away_is_no_mistake_of_the_user(kfp, call, monke
     ("option", "words"),
     [
         ("--model-name demo/model", "upload-demo"),
-        ("--model-name ./nowhere", "is a path on this machine"),
-        ("--model-name /models/qwen", "is a path on this machine"),
-        ("--dataset demo/problems", "dataset 'demo/problems' is a path on this machine"),
-        ("--dataset rows.jsonl", "is a path on this machine"),
+        ("--model-name ./nowhere", "is a path, which no pod"),
+        ("--model-name /models/qwen", "is a path, which no pod"),
+        ("--dataset demo/problems", "dataset 'demo/problems' is a path, which no pod"),
+        ("--dataset rows.jsonl", "is a path, which no pod"),
         ("--batch-size 12", "not divisible"),
         ("--gpus many", "gpus 'many' is no number"),
         ("--tolerations x", "--tolerations 'x' is not a JSON list"),
@@ -196,6 +198,66 @@ def test_a_failed_run_is_continued_with_its_own_parameters(kfp, call):
     assert (sent["epochs"], sent["seed"], sent["train_memory"]) == (3, 7, "64Gi")
     assert isinstance(sent["epochs"], int)
     assert sent["code_version"] not in ("", "then")
+
+
+COMMITS = {"model_revision": COMMIT, "dataset_revision": COMMIT[::-1]}
+ON_HUB = {**FAILED, "model_name": "owner/model", "dataset": "mbpp"}
+
+
+@pytest.fixture
+def newer(tmp_path, monkeypatch):
+    """A hub, as far as this machine's cache knows it, where both have moved on since."""
+    for name in ("models--owner--model", "datasets--google-research-datasets--mbpp"):
+        reference = tmp_path / "hub" / name / "refs/main"
+        reference.parent.mkdir(parents=True)
+        reference.write_text("f" * 40)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def revisions_sent(kfp):
+    sent = sent_parameters(kfp, "/runs")
+    return {name: sent[name] for name in COMMITS}
+
+
+@pytest.mark.parametrize("asked", ["", "main"])
+def test_what_was_not_pinned_at_submit_is_what_the_run_had_read(kfp, call, newer, store_root, asked):
+    record(open_store(), "first", parameters=COMMITS)
+    kfp.runs["old"] = old_run("FAILED", **ON_HUB, resume_run="first", model_revision=asked, dataset_revision="")
+    code, _, err = call("run --resume old")
+    assert code == 0, err
+    assert revisions_sent(kfp) == COMMITS
+
+
+def test_without_the_store_the_first_step_takes_what_the_run_had_read(kfp, call, newer, monkeypatch):
+    monkeypatch.delenv("GRPO_STORE", raising=False)
+    kfp.runs["old"] = old_run("FAILED", **ON_HUB, model_revision="", dataset_revision="")
+    code, _, err = call("run --resume old")
+    assert code == 0, err
+    assert revisions_sent(kfp) == {"model_revision": "", "dataset_revision": ""}
+    assert "owner/model is pinned by the run's first step, at what run old had read" in err
+
+
+def test_an_unknown_revision_may_be_given_and_a_known_one_not_be_changed(kfp, call, refused, newer, store_root):
+    kfp.runs["old"] = old_run("FAILED", **ON_HUB, model_revision="", dataset_revision="")
+    code, _, err = call(f"run --resume old --model-revision {COMMIT} --dataset-revision {COMMIT[::-1]}")
+    assert code == 0, err
+    assert revisions_sent(kfp) == COMMITS
+    record(open_store(), "old", parameters=COMMITS)
+    assert "another model_revision: it was" in refused(f"run --resume old --model-revision {'e' * 40}")
+
+
+def test_account_and_root_go_along_and_the_rest_is_said_to_be_lost(kfp, call):
+    kfp.runs["old"] = old_run("FAILED", **FAILED)
+    kfp.runs["old"]["runtime_config"]["pipeline_root"] = "s3://team/artifacts"
+    kfp.runs["old"]["service_account"] = "runner"
+    code, _, err = call("run --resume old")
+    assert code == 0, err
+    body = kfp.bodies("/runs")[-1]
+    assert (body["service_account"], body["runtime_config"]["pipeline_root"]) == ("runner", "s3://team/artifacts")
+    assert "what is fixed at compile is not kept with a run: give --cache-training, --retries, --timeout" in err
+    assert call("run --resume old --service-account other")[0] == 0
+    assert kfp.bodies("/runs")[-1]["service_account"] == "other"
 
 
 def test_what_continued_a_run_itself_is_continued_under_the_first_ones_id(kfp, call):

@@ -8,7 +8,7 @@ import pytest
 
 from cli.main import main
 from cli.submit import parameters_for_cluster
-from cli.uploading import upload_demo
+from cli.uploading import PIPELINE, upload_demo
 from components.shared.errors import UserError
 from components.shared.store import open_store
 from tests.buckets import own_bucket
@@ -44,3 +44,25 @@ def test_a_store_on_this_machine_is_no_store_for_pods(store_root):
 def test_a_model_that_is_not_in_the_store_is_refused_at_submit(monkeypatch):
     with own_bucket(monkeypatch), pytest.raises(UserError, match="holds nothing below that key"):
         parameters_for_cluster({"model_name": "s3://bucket/x", "dataset": "s3://bucket/y"}, print)
+
+
+def test_a_second_upload_is_a_new_version_of_the_same_pipeline_and_the_same_one_is_none(monkeypatch, capsys):
+    for name in ("REGISTRY", "KFP_TOKEN", "KFP_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def upload(kfp, *options):
+        with pytest.raises(SystemExit) as ended:
+            main(["upload", "--endpoint", kfp.url, *options])
+        assert ended.value.code == 0
+        return capsys.readouterr().out.splitlines()
+
+    with small_kfp() as kfp:
+        first, again, other = upload(kfp), upload(kfp), upload(kfp, "--retries", "1")
+        assert kfp.pipelines == {PIPELINE: "p1"}
+        assert [version["pipeline_id"] for version in kfp.versions] == ["p1", "p1"]
+        assert len({version["display_name"] for version in kfp.versions}) == 2
+    assert first[0].startswith("Uploaded grpo-code, version ")
+    assert again[0] == first[0].replace("Uploaded", "There already:")
+    assert first[1].endswith("/#/pipelines/details/p1/version/v1")
+    assert again[1] == first[1]
+    assert other[1].endswith("/#/pipelines/details/p1/version/v2")

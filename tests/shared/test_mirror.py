@@ -5,6 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from components.revisions import model_revision
 from components.shared import mirror
 from components.shared.errors import InfraError, UserError
 from components.shared.manifest import MANIFEST
-from components.shared.store import open_store, upload_folder
+from components.shared.store import S3Store, open_store, upload_folder
 from tests.buckets import own_bucket
 from tests.small_hub import COMMIT, small_hub
 
@@ -138,6 +141,43 @@ def test_what_is_on_the_disk_is_fetched_again_only_where_it_does_not_fit(bucket)
     mirror.local_model(address, revision)
     assert (folder / "config.json").read_bytes() == (ROOT / "demo/model/config.json").read_bytes()
     assert (folder / "model.safetensors").stat().st_mtime_ns == whole
+
+
+def test_two_runs_that_share_a_claim_fetch_the_same_model_at_once(bucket, monkeypatch):
+    address = stored(bucket, own_manifest=True)
+    revision = model_revision(address, "")
+    mirror.fetch_model(address, revision)
+    download, together, parts = S3Store.download, threading.Barrier(2, timeout=20), []
+
+    def slowly(store, key, file):
+        parts.append(file)
+        together.wait()  # both have begun
+        download(store, key, file)
+        together.wait()  # both have ended, and neither has looked at what it got
+
+    monkeypatch.setattr(S3Store, "download", slowly)
+    load = mirror.local_model.__wrapped__
+    with ThreadPoolExecutor(2) as pool:
+        folders = {future.result()[0] for future in [pool.submit(load, address, revision) for _ in range(2)]}
+    (folder,) = map(Path, folders)
+    assert len(set(parts)) == len(parts)
+    names = {path.name for path in folder.iterdir()}
+    assert names == set(manifest_of(address, revision)["files"])
+    assert (folder / "model.safetensors").read_bytes() == (ROOT / "demo/model/model.safetensors").read_bytes()
+
+
+def test_what_a_killed_run_left_is_removed_and_what_one_at_work_writes_is_not(bucket):
+    address = stored(bucket, own_manifest=True)
+    revision = model_revision(address, "")
+    mirror.fetch_model(address, revision)
+    folder = Path(os.environ[mirror.CACHE_VARIABLE]) / Path(mirror.folder_of_model(address, revision)).name
+    folder.mkdir(parents=True)
+    left, at_work = folder / "model.safetensors.0a.part", folder / "model.safetensors.0b.part"
+    for part in (left, at_work):
+        part.write_text("half")
+    os.utime(left, (0, time.time() - mirror.LEFT_SECONDS - 60))
+    mirror.local_model(address, revision)
+    assert (left.exists(), at_work.exists()) == (False, True)
 
 
 def test_another_file_in_the_bucket_is_another_revision(bucket):
