@@ -33,6 +33,7 @@ class Recorded:
 
     rollouts: list[dict[str, Any]] = field(default_factory=list)
     rewards: list[list[float | None]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
     cost: "Cost" = field(default_factory=lambda: Cost(0.0, 0.0))
 
 
@@ -93,11 +94,16 @@ def ours(problems: Path, given: dict[str, Any], folder: Path) -> Recorded:
     os.environ["GRPO_STORE"] = str(folder / "store")
     with watched(recorded), (folder.parent / "log.txt").open("a") as log, redirect_stdout(log):
         run(problems, folder / "model", folder / "report.html", run_id=folder.name, resume_run="", **given)
+    rows = (folder / f"store/runs/{folder.name}/train/metrics.jsonl").read_text().splitlines()
+    recorded.losses = [json.loads(row)["loss"] for row in rows]
     return recorded
 
 
 def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: Path) -> Cost:
-    """The cost of TRL's own loop on the same completions and rewards, with one checkpoint at the end."""
+    """The cost of TRL's own loop on the same completions and rewards, with one checkpoint at the end.
+
+    RuntimeError when its losses are not ours: then the two have not done the same work.
+    """
     from datasets import Dataset
     from peft import LoraConfig
     from transformers.trainer_callback import PrinterCallback
@@ -154,7 +160,11 @@ def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: P
     trainer.remove_callback(PrinterCallback)
     start = Cost.now()
     trainer.train()
-    return Cost.now() - start
+    cost = Cost.now() - start
+    losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+    if len(losses) != steps or any(abs(a - b) > 1e-4 for a, b in zip(losses, recorded.losses, strict=True)):
+        raise RuntimeError(f"the plain loop has other losses than ours: {losses} and {recorded.losses}")
+    return cost
 
 
 def settings(steps: int) -> dict[str, Any]:
