@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: compile help setup run test lint lock images push deploy undeploy sandbox bench-demo bench-sandbox
+.PHONY: compile help setup run test lint lock images push deploy undeploy sandbox gpu-check bench-demo bench-sandbox bench-train
 export REGISTRY TAG BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
 
 # Settled once, so that what is pushed is what was built.
@@ -52,3 +52,9 @@ bench-demo: setup ## How surely the demo learns: ten seeds and a control (20 run
 
 bench-sandbox: setup ## How fast and how surely the sandbox judges, beside its peers
 	@$(PY) -m bench.sandbox $(ARGS)
+
+bench-train: setup ## What a training step costs beside the same TRL loop written plainly
+	@$(PY) -m bench.train $(ARGS)
+
+gpu-check: setup ## Whether memory and speed on this machine's GPU are as planned (8 minutes; ARGS=--tiny on a CPU)
+	@HF_HUB_OFFLINE=1 $(PY) -m bench.gpu_check $(ARGS)

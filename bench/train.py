@@ -1,0 +1,238 @@
+"""What a training step of ours costs beside the same TRL loop written plainly, sampling and sandbox left out.
+
+`make bench-train` trains the demo with `components.train.training.run` and, in turns, with a plain GRPOTrainer that is
+given the very same completions and rewards; prints a table, and writes bench/out/train.json. A step's cost is that of
+the whole `train` call less what sampling and judging took, so metrics, samples, report, checkpoints and uploads are all
+in it. It is taken as CPU time of the process, on one thread, which other work on the machine hardly moves, and as wall
+time beside it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from bench.measuring import machine
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "bench/out"
+TARGET = 1.05
+
+
+@dataclass
+class Recorded:
+    """What our loop sampled and how it was rewarded, step by step, and what it all cost."""
+
+    rollouts: list[dict[str, Any]] = field(default_factory=list)
+    rewards: list[list[float | None]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    cost: "Cost" = field(default_factory=lambda: Cost(0.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of CPU time and of wall time."""
+
+    cpu: float
+    wall: float
+
+    @classmethod
+    def now(cls) -> "Cost":
+        return cls(time.process_time(), time.perf_counter())
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.cpu + other.cpu, self.wall + other.wall)
+
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(self.cpu - other.cpu, self.wall - other.wall)
+
+    def each(self, steps: int) -> dict[str, float]:
+        """Milliseconds a step."""
+        return {"cpu": 1000 * self.cpu / steps, "wall": 1000 * self.wall / steps}
+
+
+@contextmanager
+def watched(recorded: Recorded) -> Iterator[None]:
+    """Note what our rollouts and rewards give back, and what all of training costs without them."""
+    from trl import GRPOTrainer
+
+    from components.train.rewards import TestReward
+    from components.train.rollouts import Rollouts
+
+    def noted(call: Any, kept: list[Any], sign: int) -> Any:
+        def run(*given: Any, **named: Any) -> Any:
+            start = Cost.now()
+            result = call(*given, **named)
+            spent = Cost.now() - start
+            recorded.cost = recorded.cost + spent if sign > 0 else recorded.cost - spent
+            kept.append(result)
+            return result
+
+        return run
+
+    with (
+        mock.patch.object(Rollouts, "__call__", noted(Rollouts.__call__, recorded.rollouts, -1)),
+        mock.patch.object(TestReward, "__call__", noted(TestReward.__call__, recorded.rewards, -1)),
+        mock.patch.object(GRPOTrainer, "train", noted(GRPOTrainer.train, [], 1)),
+    ):
+        yield
+
+
+def ours(problems: Path, given: dict[str, Any], folder: Path) -> Recorded:
+    """Our loop on these parameters: what it sampled, and its cost without sampling and judging."""
+    from components.train.training import run
+
+    recorded = Recorded()
+    os.environ["GRPO_STORE"] = str(folder / "store")
+    with watched(recorded), (folder.parent / "log.txt").open("a") as log, redirect_stdout(log):
+        run(problems, folder / "model", folder / "report.html", run_id=folder.name, resume_run="", **given)
+    rows = (folder / f"store/runs/{folder.name}/train/metrics.jsonl").read_text().splitlines()
+    recorded.losses = [json.loads(row)["loss"] for row in rows]
+    return recorded
+
+
+def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: Path) -> Cost:
+    """The cost of TRL's own loop on the same completions and rewards, with one checkpoint at the end.
+
+    RuntimeError when its losses are not ours: then the two have not done the same work.
+    """
+    from datasets import Dataset
+    from peft import LoraConfig
+    from transformers.trainer_callback import PrinterCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    from components.shared.models import load_base, load_tokenizer
+
+    steps = len(recorded.rollouts)
+    replies = iter(zip(recorded.rollouts, recorded.rewards, strict=True))
+    current: dict[str, Any] = {}
+
+    def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
+        current["rollout"], current["rewards"] = next(replies)
+        return dict(current["rollout"])
+
+    def reward(completions: list[str], **_: Any) -> list[float | None]:
+        return list(current["rewards"])
+
+    trainer = GRPOTrainer(
+        model=load_base(given["model_name"], "", method="lora", precision=given["precision"]),
+        args=GRPOConfig(
+            output_dir=str(folder),
+            max_steps=steps,
+            per_device_train_batch_size=given["batch_size"],
+            num_generations=given["num_generations"],
+            max_completion_length=given["max_completion_length"],
+            learning_rate=given["lr"],
+            beta=given["beta"],
+            mask_truncated_completions=True,
+            shuffle_dataset=False,
+            seed=given["seed"],
+            bf16=False,
+            use_cpu=True,
+            activation_checkpointing=False,
+            dataloader_pin_memory=False,
+            save_strategy="steps",
+            save_steps=steps,
+            logging_steps=1,
+            disable_tqdm=True,
+            report_to="none",
+        ),
+        reward_funcs=[reward],
+        train_dataset=Dataset.from_list([{"prompt": prompt} for prompt in order]),
+        processing_class=load_tokenizer(given["model_name"], "", use_chat_template=given["use_chat_template"]),
+        peft_config=LoraConfig(
+            r=given["lora_r"],
+            lora_alpha=given["lora_alpha"],
+            lora_dropout=0.0,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
+        ),
+        rollout_func=rollout,
+    )
+    trainer.remove_callback(PrinterCallback)
+    start = Cost.now()
+    trainer.train()
+    cost = Cost.now() - start
+    losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+    if len(losses) != steps or any(abs(a - b) > 1e-4 for a, b in zip(losses, recorded.losses, strict=True)):
+        raise RuntimeError(f"the plain loop has other losses than ours: {losses} and {recorded.losses}")
+    return cost
+
+
+def settings(steps: int) -> dict[str, Any]:
+    """The demo's parameters, cut to so many steps, those that train takes."""
+    from cli.parameters import merged, read_file
+    from components.train.component import train
+
+    given = merged(read_file(ROOT / "demo/parameters.toml"))
+    given |= {"model_name": str(ROOT / "demo/model"), "precision": "fp32", "epochs": 1}
+    given["max_candidate_samples"] = steps * given["batch_size"] // given["num_generations"]
+    wanted = [name for name in train.component_spec.inputs if name in given and name != "resume_run"]
+    return {"max_candidate_samples": given["max_candidate_samples"], **{name: given[name] for name in wanted}}
+
+
+def measure(*, rounds: int, steps: int, sandbox_url: str, folder: Path) -> list[dict[str, dict[str, float]]]:
+    """Milliseconds a step of both, once a round, after one that is not counted; they take turns in going first."""
+    from components.shared.problem import PROBLEMS, write_problems
+    from components.train.schedule import prompt_order
+    from tests.conftest import demo_problems
+
+    given = settings(steps)
+    problems = demo_problems(given.pop("max_candidate_samples"))
+    write_problems(folder / "problems" / PROBLEMS, problems)
+    given["sandbox_url"] = sandbox_url
+    order = [problem.prompt for problem in prompt_order(problems, given["epochs"], given["seed"])]
+    recorded = ours(folder / "problems", given, folder / "warm")
+    plain(order, given, recorded, folder / "warm-plain")
+    rows = []
+    for turn in range(rounds):
+        row = {}
+        for name in ("ours", "plain") if turn % 2 else ("plain", "ours"):
+            if name == "ours":
+                cost = ours(folder / "problems", given, folder / f"ours-{turn}").cost
+            else:
+                cost = plain(order, given, recorded, folder / f"plain-{turn}")
+            row[name] = cost.each(steps)
+        rows.append(row)
+        said = ", ".join(f"{name} {each['cpu']:.0f} ms of CPU ({each['wall']:.0f})" for name, each in row.items())
+        print(f"round {turn + 1}: {said} a step", flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="how often both are measured (%(default)s)")
+    parser.add_argument("--steps", type=int, default=60, help="optimiser steps of each training (%(default)s)")
+    options = parser.parse_args()
+    from cli.sandbox import running_sandbox
+
+    with tempfile.TemporaryDirectory(prefix="grpo-bench-") as name:
+        folder = Path(name)
+        with running_sandbox(folder / "sandbox.txt", warn=print) as url:
+            os.environ["GRPO_SANDBOX_URL"] = url
+            rows = measure(rounds=options.rounds, steps=options.steps, sandbox_url=url, folder=folder)
+    ratios = {
+        f"step_to_plain_{kind}": statistics.median(row["ours"][kind] / row["plain"][kind] for row in rows)
+        for kind in ("cpu", "wall")
+    }
+    OUT.mkdir(parents=True, exist_ok=True)
+    found = {"machine": machine(), "steps": options.steps, "target": TARGET, "ratios": ratios, "rounds": rows}
+    (OUT / "train.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(f"\n{machine()}, {time.strftime('%Y-%m-%d')}; medians of {len(rows)} rounds of {options.steps} steps\n")
+    print("| a step without sampling and sandbox | CPU ms | wall ms |\n|---|---|---|")
+    for which in ("ours", "plain"):
+        cpu, wall = (statistics.median(row[which][kind] for row in rows) for kind in ("cpu", "wall"))
+        print(f"| {which} | {cpu:.1f} | {wall:.1f} |")
+    print(f"| ratio | {ratios['step_to_plain_cpu']:.3f} | {ratios['step_to_plain_wall']:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
