@@ -65,7 +65,9 @@ def load_base(model_name: str, revision: str, *, method: str, precision: str) ->
     if not torch.cuda.is_available():
         raise UserError("method qlora needs a CUDA GPU for its 4-bit base: use lora on this machine.")
     config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
-    return load_model(model_name, revision, dtype, quantization_config=config, device_map={"": 0})
+    return load_model(
+        model_name, revision, dtype, quantization_config=config, device_map={"": torch.cuda.current_device()}
+    )
 
 
 def load_adapter(model: Any, adapter: Path) -> Any:

@@ -13,8 +13,19 @@ PROGRESS_FILE = "GRPO_PROGRESS_FILE"
 SECONDS_BETWEEN_LINES = 10.0
 
 
+_muted = False
+
+
+def mute() -> None:
+    """Say nothing more from this process: another one speaks for it."""
+    global _muted
+    _muted = True
+
+
 def say(step: str, message: str) -> None:
     """Tell one fact about a step, such as what was found or why something was skipped."""
+    if _muted:
+        return
     print(f"{step}: {message}", flush=True)
     _event({"step": step, "message": message})
 
@@ -60,6 +71,8 @@ class Progress:
         return (time.monotonic() - self.start) / measured * max(0, self.total - self.done)
 
     def _tell(self, note: str, *, printing: bool) -> None:
+        if _muted:
+            return
         left = self.seconds_left
         if printing:
             remaining = "" if left is None or self.done >= self.total else f", {duration(left)} left"

@@ -87,6 +87,8 @@ def make_config(
         "logging_nan_inf_filter": False,  # a loss that is no number must be seen
         "disable_tqdm": True,
         "report_to": "none",
+        "ddp_backend": ("nccl" if on_gpu else "gloo") if schedule.processes > 1 else None,
+        "ddp_find_unused_parameters": False if schedule.processes > 1 else None,
     }
     return _config({**ours, **parse_overrides(grpo_overrides)})
 

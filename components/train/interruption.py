@@ -18,7 +18,9 @@ class Interrupted(Exception):
 class Interruption:
     """Whether the run was asked to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = True) -> None:
+        """alone: no other process waits for this one, which may then stop between the others' steps."""
+        self.alone = alone
         self.requested = False
         self.weights_rest = False
 
@@ -34,9 +36,9 @@ class Interruption:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Stop at once when asked to within this block, where no weight changes."""
-        if self.requested:
+        if self.requested and self.alone:
             raise Interrupted
-        outside, self.weights_rest = self.weights_rest, True
+        outside, self.weights_rest = self.weights_rest, self.alone
         try:
             yield
         finally:

@@ -29,6 +29,10 @@ class Pieces:
     micro_batch_size: int
     rows: int
 
+    def __str__(self) -> str:
+        """In words, for what does not change with them."""
+        return f"micro_batch_size is {self.micro_batch_size} now, at most {self.rows} completions are drawn at once"
+
     def halved(self, batch_size: int) -> "Pieces | None":
         """At most half of both, the micro batch still a divisor of batch_size; None when there is no less."""
         if self.micro_batch_size == 1 and self.rows == 1:

@@ -19,6 +19,7 @@ from components.shared.problem import Problem
 from components.shared.program import program_of
 from components.shared.sandbox import Verdict
 from components.train.interruption import Interruption
+from components.train.processes import Processes
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Judged:
 class TestReward:
     """Callable for GRPOTrainer(reward_funcs=...). control: coin flips instead of verdicts; such a run must not learn.
 
-    `batch` holds the last step's completions, group after group; `seconds` the time its verdicts took.
+    `batch` holds the last step's completions, group after group and of all processes; `seconds` the time that this
+    process's verdicts took.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -53,6 +55,7 @@ class TestReward:
     control: bool
     seed: int
     interruption: Interruption
+    processes: Processes
     batch: list[Judged] = field(default_factory=list)
     seconds: float = 0.0
     seconds_before: float = 0.0
@@ -64,11 +67,13 @@ class TestReward:
     ) -> list[float | None]:
         start = time.perf_counter()
         problems = [self.problems[name] for name in task_id]
-        coins = [f"{trainer_state.global_step}/{row}" for row in range(len(completions))]
-        self.batch = self.judge(problems, completions, ended_by, coins)
+        first = self.processes.index * len(completions)
+        coins = [f"{trainer_state.global_step}/{first + row}" for row in range(len(completions))]
+        own = self.judge(problems, completions, ended_by, coins)
         self.seconds, self.seconds_before = self.seconds_before + time.perf_counter() - start, 0.0
         self.known.clear()
-        return [judged.reward for judged in self.batch]
+        self.batch = self.processes.gather(own)
+        return [judged.reward for judged in own]
 
     def judge(
         self, problems: Sequence[Problem], completions: Sequence[str], ended_by: Sequence[str], coins: Sequence[str]

@@ -18,7 +18,7 @@ LARGEST_AUTO_MICRO_BATCH = {"cuda": 8, "cpu": 64}
 
 @dataclass(frozen=True)
 class Schedule:
-    """Batch arithmetic in completions: `micro_batch_size * accumulation = batch_size` at each optimiser step."""
+    """Batch arithmetic in completions: `micro_batch_size * accumulation * processes = batch_size` at each step."""
 
     steps: int
     epochs: int
@@ -26,18 +26,28 @@ class Schedule:
     batch_size: int
     micro_batch_size: int
     prompts_per_step: int
+    processes: int = 1
 
     @property
     def accumulation(self) -> int:
-        return self.batch_size // self.micro_batch_size
+        """Micro batches of each process in a step."""
+        return self.batch_size // (self.micro_batch_size * self.processes)
 
     def epoch_at(self, step: int) -> float:
         """How many times the problems have been gone through after `step` steps."""
         return min(float(self.epochs), step * self.prompts_per_step / self.problems)
 
 
-def plan(*, problems: int, epochs: int, batch_size: int, num_generations: int, micro_batch_size: int) -> Schedule:
+def plan(
+    *, problems: int, epochs: int, batch_size: int, num_generations: int, micro_batch_size: int, processes: int = 1
+) -> Schedule:
     """The schedule for `problems` training problems; UserError when they do not fill one step."""
+    share = batch_size // processes
+    if micro_batch_size and share % micro_batch_size:
+        raise UserError(
+            f"micro_batch_size {micro_batch_size} does not divide the {share} completions that each of {processes} "
+            "processes gets of a step: use a divisor of that, or 0 for auto."
+        )
     prompts_per_step = batch_size // num_generations
     steps = problems * epochs // prompts_per_step
     if steps == 0:
@@ -51,8 +61,9 @@ def plan(*, problems: int, epochs: int, batch_size: int, num_generations: int, m
         epochs=epochs,
         problems=problems,
         batch_size=batch_size,
-        micro_batch_size=micro_batch_size or auto_micro_batch(batch_size),
+        micro_batch_size=micro_batch_size or auto_micro_batch(share),
         prompts_per_step=prompts_per_step,
+        processes=processes,
     )
 
 

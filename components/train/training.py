@@ -13,7 +13,7 @@ from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.models import load_tokenizer, resolve_precision
 from components.shared.problem import Problem, training_problems
-from components.shared.progress import duration, say
+from components.shared.progress import duration, mute, say
 from components.shared.run import folder_of, record, run_id_of
 from components.shared.sampling import eos_ids, rows_at_once
 from components.shared.sandbox import SandboxClient
@@ -29,6 +29,7 @@ from components.train.journal import Journal
 from components.train.memory import AttemptRecord, Pieces, disk_error, free_memory, is_out_of_memory
 from components.train.metrics import summary
 from components.train.preflight import plan_training
+from components.train.processes import Processes, launch, processes_for
 from components.train.report import training_report
 from components.train.rewards import TestReward
 from components.train.schedule import Schedule, plan, prompt_order
@@ -45,24 +46,37 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
     start = time.monotonic()
     if given["threads"]:
         torch.set_num_threads(given["threads"])
+    processes = Processes.here()
+    wanted = processes_for(given["batch_size"])
+    if processes.count == 1 and wanted > 1:
+        return launch(
+            wanted, problems=problems, model=model, report=report, run_id=run_id, resume_run=resume_run, **given
+        )
     store, name = open_store(), run_id_of(run_id, resume_run)
-    upload_folder(store, folder_of(name), problems)
+    if processes.main:
+        upload_folder(store, folder_of(name), problems)
+    else:
+        mute()
     training = training_problems(problems)
     schedule = plan(
         problems=len(training), **{key: given[key] for key in ("epochs", "batch_size", "num_generations")},
-        micro_batch_size=given["micro_batch_size"],
+        micro_batch_size=given["micro_batch_size"], processes=processes.count,
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="grpo-train-") as folder:
         session = Session(store, name, training, schedule, given, Path(folder))
         with session.interruption.watching():
             try:
                 session.train()
-                session.hand_on(model)
+                if processes.main:
+                    session.hand_on(model)
             except BaseException:
                 session.close(failed=True)
                 raise
             session.close(failed=False)
-        report.write_text(session.page, encoding="utf-8")
+        session.processes.wait()
+    if not processes.main:
+        return {}
+    report.write_text(session.page, encoding="utf-8")
     scalars = summary(session.journal.metrics)
     del session.trainer  # and its memory, before a merge loads the base again
     complete_export(
@@ -90,7 +104,14 @@ class Session:
         self.store, self.name, self.schedule, self.given, self.folder = store, name, schedule, given, folder
         self.prefix = f"{folder_of(name)}/train"
         self.page = ""
-        make_config(folder=folder, schedule=schedule, **self._settings())  # refuses wrong overrides before all loading
+        self.processes = Processes.here()
+        if self.processes.count > 1 and given["dynamic_sampling_tokens"]:
+            raise UserError(
+                "dynamic_sampling_tokens needs a single process: set gpus to 1, or dynamic_sampling_tokens to 0."
+            )
+        # Refuses wrong overrides before anything is loaded, and makes the processes know each other.
+        _ = make_config(folder=folder, schedule=schedule, **self._settings()).device
+        self.trainer_folder = Path(self.processes.agree(str(folder))) / "trainer"
         self.tokenizer = load_tokenizer(
             given["model_name"], given["model_revision"], use_chat_template=given["use_chat_template"]
         )
@@ -102,8 +123,8 @@ class Session:
         self.journal = Journal(store, self.prefix)
         self.journal.load()
         self.attempt = AttemptRecord(store, self.prefix)
-        self.interruption = Interruption()
-        self.uploads = Uploads(store, self.checkpoints.save)
+        self.interruption = Interruption(alone=self.processes.count == 1)
+        self.uploads = Uploads(store, self.checkpoints.save, active=self.processes.main)
         self.order = prompt_order(training, schedule.epochs, given["seed"])
         self.watch = self._make_watch(training)
         self.trainer: Any = self._make_trainer()
@@ -119,6 +140,7 @@ class Session:
             control=given["reward"] == "random",
             seed=given["seed"],
             interruption=self.interruption,
+            processes=self.processes,
         )
         return Watch(
             schedule=self.schedule,
@@ -146,7 +168,7 @@ class Session:
         return make_trainer(
             policy=policy,
             tokenizer=self.tokenizer,
-            config=make_config(folder=self.folder / "trainer", schedule=self.schedule, **self._settings()),
+            config=make_config(folder=self.trainer_folder, schedule=self.schedule, **self._settings()),
             order=self.order,
             rollouts=self.watch.rollouts,
             reward=self.watch.reward,
@@ -166,18 +188,12 @@ class Session:
         self.pieces, why = self.attempt.pieces(wanted, self.schedule.batch_size)
         self._cut(self.pieces)
         if why:
-            say("train", f"{why}: {self._pieces_now()}")
+            say("train", f"{why}: {self.pieces}, and batch_size stays {self.schedule.batch_size}")
 
     def _cut(self, pieces: Pieces) -> None:
         self.pieces = pieces
         self.schedule = replace(self.schedule, micro_batch_size=pieces.micro_batch_size)
         self.watch.rollouts.rows = pieces.rows
-
-    def _pieces_now(self) -> str:
-        return (
-            f"micro_batch_size is {self.pieces.micro_batch_size} now, at most {self.pieces.rows} completions are drawn "
-            f"at once, and batch_size stays {self.schedule.batch_size}"
-        )
 
     def _headline(self, policy: Any) -> str:
         given, schedule = self.given, self.schedule
@@ -211,7 +227,7 @@ class Session:
             self.trainer.train(resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None)
             if self.watch.verdict:
                 raise self.watch.verdict
-            if self.interruption.requested:
+            if self.trainer.state.global_step < self.schedule.steps:
                 raise Interrupted
         except (UserError, InfraError, Interrupted) as error:
             raise self._kept(error) from None
@@ -221,11 +237,11 @@ class Session:
                 raise UserError(f"grpo_overrides: TRL refuses the settings ({error}).") from error
             raise
         except (OSError, RuntimeError) as error:
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) and self.processes.count == 1:
                 return False
             raise disk_error(error, self.folder) or error from None
         finally:
-            saved = self.folder / "trainer" / f"checkpoint-{self.watch.saved_step}"
+            saved = self.trainer_folder / f"checkpoint-{self.watch.saved_step}"
             self.checkpoint = saved if saved.is_dir() else self.checkpoint
         return True
 
@@ -253,7 +269,8 @@ class Session:
         del self.trainer
         free_memory()
         self._cut(smaller)
-        say("train", f"warning: memory ran out, so {self._pieces_now()}; goes on after step {self._done()}")
+        same = f"batch_size stays {self.schedule.batch_size}"
+        say("train", f"warning: memory ran out, so {smaller}, and {same}; goes on after step {self._done()}")
         self.trainer = self._make_trainer()
 
     def close(self, *, failed: bool) -> None:

@@ -27,8 +27,12 @@ Checkpoint = tuple[int, Path]  # the step, and the folder with the trainer's fil
 class Uploads:
     """Sends objects and checkpoints in order: an object that was given before a checkpoint is there before it is."""
 
-    def __init__(self, store: Store, save_checkpoint: Callable[[int, Path], None]) -> None:
-        """save_checkpoint(step, folder) puts a checkpoint into the store, see Checkpoints.save."""
+    def __init__(self, store: Store, save_checkpoint: Callable[[int, Path], None], *, active: bool = True) -> None:
+        """save_checkpoint(step, folder) puts a checkpoint into the store, see Checkpoints.save.
+
+        active: False in a process that leaves the sending to another one.
+        """
+        self.active = active
         self.store, self.save_checkpoint = store, save_checkpoint
         self.objects: dict[str, bytes] = {}
         self.checkpoint: Checkpoint | None = None
@@ -44,12 +48,16 @@ class Uploads:
     def write(self, objects: Mapping[str, bytes]) -> None:
         """Send these objects, by key; what still waited under a key is replaced."""
         self._stop_if_hopeless()
+        if not self.active:
+            return
         with self.changed:
             self.objects.update(objects)
             self.changed.notify_all()
 
     def send_checkpoint(self, step: int, folder: Path) -> None:
         """Send a checkpoint; its files are linked to a place of their own, so that the trainer may remove `folder`."""
+        if not self.active:
+            return
         place = folder.parent / "outgoing" / str(step)
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(folder, place, copy_function=os.link)

@@ -54,6 +54,7 @@ class Watch(TrainerCallback):
         self.save_seconds = self.report_seconds = 0.0
         self.saved_step = 0
         self.advisor = Advisor()
+        self.processes = reward.processes
         self.verdict: UserError | InfraError | None = None  # why the run should not go on
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -90,13 +91,15 @@ class Watch(TrainerCallback):
         wanted = bool(self.save_steps) and state.global_step % self.save_steps == 0
         pause = min(LONGEST_BETWEEN_SAVES, max(SECONDS_BETWEEN_SAVES, self.save_seconds / SHARE_OF_TIME_FOR_SAVES))
         due = time.monotonic() - self.last_save >= pause
-        if self.interruption.requested:
-            control.should_training_stop = True
-        control.should_save = wanted or due or control.should_training_stop or state.global_step >= self.schedule.steps
+        stopping = any(self.processes.gather([self.interruption.requested]))
+        due = self.processes.agree(wanted or due)  # clocks differ
+        control.should_training_stop = stopping or control.should_training_stop
+        control.should_save = due or control.should_training_stop or state.global_step >= self.schedule.steps
         self.save_started = time.monotonic()
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.processes.wait()  # each has a part of the checkpoint
         # The journal goes first: a checkpoint promises that the steps before it are written down.
         self.publish(finished=False)
         self.uploads.send_checkpoint(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")

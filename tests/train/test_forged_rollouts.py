@@ -19,7 +19,13 @@ from tests.train.conftest import rows
 
 HONEST = "def f(n):\n    return n * n\n"
 LONGEST = 4000  # characters; the few longer attacks would only make the update slow
-FORGED = [attack for attack in ATTACKS if attack.tests == TESTS and len(attack.program) < LONGEST]
+FORGED = [
+    attack
+    for attack in ATTACKS
+    if attack.tests == TESTS
+    and len(attack.program) < LONGEST
+    and attack.program == attack.program.encode(errors="ignore").decode()  # no tokenizer writes half a surrogate pair
+]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from components.shared.grading import Grader
 from components.shared.sandbox import SandboxClient
 from components.train.interruption import Interruption
 from components.train.metrics import kind_of_group, lost_step, step_metrics, step_samples
+from components.train.processes import Processes
 from components.train.rewards import TestReward
 from tests.builders import make_problem
 
@@ -26,6 +27,7 @@ def make_reward(url: str, *, control: bool = False) -> TestReward:
         control=control,
         seed=3,
         interruption=Interruption(),
+        processes=Processes(1, 0),
     )
 
 
