@@ -282,7 +282,7 @@ def test_every_parameter_reaches_a_step_by_its_own_name():
 def test_the_step_that_checks_gets_every_parameter_that_has_a_rule():
     asked = set(component(grpo_code, "check").input_definitions.parameters)
     untouched = set(pipeline_parameters()) - asked
-    assert untouched == {"use_chat_template", "resume_run", "code_version"}
+    assert untouched == {"use_chat_template", "code_version"}
 
 
 def test_what_may_not_change_when_a_run_is_continued_are_parameters_of_train():

@@ -122,7 +122,7 @@ def learning_charts(metrics: Sequence[Mapping[str, Any]]) -> list[Chart]:
 
 
 def health_charts(metrics: Sequence[Mapping[str, Any]]) -> list[Chart]:
-    """Group mix, time by phase, and the KL distance where beta is not 0."""
+    """Group mix, truncation, entropy, time by phase, and the KL distance where beta is not 0."""
     groups = {kind: group_shares(metrics, kind) for kind in ("all_fail", "mixed", "all_pass")}
     phases = {
         phase: running([(row["step"], row["seconds"][phase]) for row in metrics])
@@ -142,6 +142,17 @@ def health_charts(metrics: Sequence[Mapping[str, Any]]) -> list[Chart]:
             "Sampling completions, judging them in the sandbox, and the update itself.",
         ),
     ]
+    truncated, entropy = column(metrics, "truncated"), column(metrics, "entropy")
+    drawn.append(
+        (
+            "Truncated",
+            share_chart({"running average": thin(running(truncated))}, y_label="completions"),
+            "Completions that max_completion_length cut off: they get no reward, and their tokens teach nothing.",
+        )
+    )
+    if any(y is not None for _, y in entropy):
+        chart = step_chart({"entropy": thin(running(entropy))}, y_label="nats a token")
+        drawn.append(("Entropy", chart, "How undecided the policy is; a fall to almost nothing ends exploration."))
     if any(row["kl"] is not None for row in metrics):
         chart = step_chart({"KL": thin(column(metrics, "kl"))}, y_label="KL to the base")
         drawn.append(("Distance from the base", chart, "How far the policy has drifted; raise beta to hold it back."))

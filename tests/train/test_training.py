@@ -15,7 +15,8 @@ from trl import GRPOTrainer
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.sandbox import SandboxClient
-from components.train import uploads
+from components.train import uploads, watch
+from components.train.checkpoints import Checkpoints
 from components.train.rewards import TestReward
 from tests.conftest import DEMO_MODEL
 from tests.train.conftest import rows
@@ -62,38 +63,10 @@ def test_the_adapter_loads_in_plain_peft_and_carries_the_stop_rule(train: Train)
     assert (model / "adapter/adapter_model.safetensors").stat().st_mode & 0o044 == 0o044
 
 
-def test_a_continued_run_equals_the_uninterrupted_one(
-    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, whole = train("whole", epochs=2, save_steps=4)
-    judge = TestReward.__call__
-
-    def lose_the_machine(reward: TestReward, *given: Any, **named: Any) -> Any:
-        if named["trainer_state"].global_step == 9:  # in the second epoch, between two checkpoints
-            raise KeyboardInterrupt
-        return judge(reward, *given, **named)
-
-    monkeypatch.setattr(TestReward, "__call__", lose_the_machine)
-    with pytest.raises(KeyboardInterrupt):
-        train("cut", epochs=2, save_steps=4)
-    monkeypatch.setattr(TestReward, "__call__", judge)
-    assert [row["step"] for row in rows(store_root, "cut")] == list(range(1, 10))  # nothing computed is lost
-    with pytest.raises(UserError, match=r"lr was 0\.002 and is 0\.001"):
-        train("cut", epochs=2, save_steps=4, lr=1e-3)
-    _, continued = train("cut", epochs=2, save_steps=4)
-    assert "continues run cut after step 8 of 12" in capsys.readouterr().out
-
-    def told(run_id: str) -> list[dict[str, Any]]:
-        return [{**row, "seconds": None} for row in rows(store_root, run_id)]
-
-    assert told("cut") == told("whole")
-    assert rows(store_root, "cut", "samples.jsonl") == rows(store_root, "whole", "samples.jsonl")
-    for name, tensor in weights(whole).items():
-        assert torch.equal(weights(continued)[name], tensor), name
-
-
 def test_continuing_a_finished_run_trains_no_further(train: Train, store_root: Path) -> None:
     _, first = train()
+    with pytest.raises(UserError, match=r"lr was 0\.002 and is 0\.001"):
+        train(lr=1e-3)
     before, metrics = weights(first), rows(store_root, "run")
     _, second = train()
     assert rows(store_root, "run") == metrics
@@ -132,6 +105,18 @@ def test_chat_mode_and_the_random_control_run(train: Train, store_root: Path) ->
     assert all(row["ended_by"]["stop"] == 0 for row in rows(store_root, "chat"))
     train("control", reward="random", batch_size=32)
     assert "coin flips" in (store_root / "runs/control/train/report.html").read_text()
+
+
+def test_time_alone_makes_a_checkpoint_due(train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "SECONDS_BETWEEN_SAVES", 0.0)
+    saved = []
+    save = Checkpoints.save
+    monkeypatch.setattr(
+        Checkpoints, "save", lambda self, step, folder: (saved.append(step), save(self, step, folder))[1]
+    )
+    train(save_steps=1000, batch_size=32)
+    assert saved[-1] == 3
+    assert len(saved) > 1  # one that waited may have been replaced by a newer one
 
 
 @pytest.mark.slow
