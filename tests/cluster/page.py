@@ -10,7 +10,10 @@ FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | r
 
 @dataclass(frozen=True)
 class Block:
-    """One block: its section's title, what its fence says (`sh`, or `sh kfp` where KFP is needed), its text."""
+    """One block: its section's title, what its fence says, its text.
+
+    A fence says `sh`, or what else the block needs: `sh kfp` KFP, `sh pod` a pod that may go, `sh node` such a node.
+    """
 
     title: str
     kind: str

@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.page import Block, blocks
-from tests.cluster.record import start
+from tests.cluster.record import hollow_node, start
 from tests.cluster.troubles import CASES, RUN
 
 PLAIN = [block for block in blocks() if block.kind == "sh"]
@@ -84,6 +85,32 @@ def test_a_block_of_the_page(cluster, run, block):
     if "go-template='{{range" in block.body:
         assert {"S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY"} <= set(done.stdout.split())
         assert "doctor-secret" not in done.stdout
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(400)
+def test_the_block_that_lets_go_of_a_pod(cluster, installed, python_image):
+    """The pod is on a node whose kubelet is silent, so that nobody ends it."""
+    (block,) = [block for block in blocks() if block.kind == "sh pod"]
+    case = next(case for case in CASES if case.name == "node-lost")
+    with hollow_node(cluster):
+        start(cluster, installed[0], replace(case, name="let-go", metadata={}), python_image)
+        name = ("pod", "run-let-go", "-n", installed[0])
+        cluster.kubectl("wait", *name, "--for=condition=PodScheduled", "--timeout=60s")
+        cluster.kubectl("delete", *name, "--wait=false")
+        assert cluster.get(*name)["metadata"]["deletionTimestamp"], "it hangs"
+        done = bash(cluster, block, {"NS": installed[0], "POD": "run-let-go"})
+        assert "NotFound" in cluster.kubectl("get", *name, check=False), done.stdout + done.stderr
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(400)
+def test_the_block_that_takes_a_node_out(cluster):
+    (block,) = [block for block in blocks() if block.kind == "sh node"]
+    with hollow_node(cluster):
+        done = bash(cluster, block, {"NODE": "hollow"})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == ["node/hollow", "cordoned", "node/hollow", "uncordoned"]
 
 
 @pytest.mark.kfp

@@ -1,6 +1,6 @@
 """Checking objects against Kubernetes' own schemas, as the official client holds them.
 
-Kinds of custom resources (Prometheus' operator) have no schema there; see OTHERS.
+Custom resources (Prometheus' operator) have no schema there, but in `monitoring`; see OTHERS.
 """
 
 import datetime
@@ -9,7 +9,9 @@ from typing import Any
 
 from kubernetes import client
 
-OTHERS = ("ServiceMonitor", "PrometheusRule")
+from tests.manifests import monitoring
+
+OTHERS = tuple(monitoring.KINDS)
 SCALARS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (float, int)}
 
 
@@ -54,5 +56,7 @@ def _faults_of_model(value: Any, model: Any, place: str) -> list[str]:
 
 
 def check(thing: dict[str, Any]) -> list[str]:
-    """All that is wrong with an object of a kind that Kubernetes itself knows."""
+    """All that is wrong with an object of a kind that Kubernetes itself or Prometheus' operator knows."""
+    if thing["kind"] in OTHERS:
+        return monitoring.check(thing)
     return _faults_of_model(thing, model_of(thing), f"{thing['kind']} {thing['metadata']['name']}")

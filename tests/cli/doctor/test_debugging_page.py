@@ -15,10 +15,21 @@ def options_of(verb: str) -> set[str]:
 
 def test_every_block_is_run_by_a_test():
     assert len(blocks()) > 12
-    assert {block.kind for block in blocks()} == {"sh", "sh kfp"}
+    assert {block.kind for block in blocks()} == {"sh", "sh kfp", "sh pod", "sh node"}
     for block in blocks():
         for line in block.body.splitlines():
             assert re.match(r"(POD=\$\()?kubectl ", line), f"{block.title}: {line}"
+
+
+def test_a_command_that_no_test_runs_says_so():
+    """Commands of kubectl outside of blocks, other than mere names of them such as `kubectl describe quota`."""
+    prose = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+    assert not re.search(r"(?m)^ {4}kubectl ", prose), "an indented command is in no block"
+    assert "are run by tests" in prose
+    for paragraph in prose.split("\n\n"):
+        inline = re.findall(r"`(kubectl [^`]*)`", paragraph)
+        if any("$" in command or " -" in command for command in inline):
+            assert "was not tried" in paragraph, inline
 
 
 def test_every_verb_of_the_page_exists():
