@@ -37,6 +37,7 @@ OURS = {"app.kubernetes.io/part-of": "grpo-code"}
 SELECTOR = ",".join(f"{key}={value}" for key, value in OURS.items())
 MANAGER = "grpo-code"
 MINIO_IMAGE = "quay.io/minio/minio"  # as component minio names it
+DEPLOYED_LABEL = "grpo-code/deployed"  # on namespaces of others that `up` has labelled, so that `down` knows them
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # what Kubernetes calls a DNS label
 CLUSTER_KINDS = "validatingadmissionpolicybinding,validatingadmissionpolicy,priorityclass,runtimeclass"
 NAMESPACED_KINDS = "networkpolicy,rolebinding,role,serviceaccount,secret"
@@ -139,7 +140,7 @@ def up() -> None:
     _must_exist(namespace)
     apply(_namespaces_of(objects))
     if namespace != OWN_NAMESPACE:
-        kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true")
+        kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true", f"{DEPLOYED_LABEL}=true")
     _share_token(namespace)
     _settle_store(namespace, overlay)
     if "minio" in overlay:
@@ -245,12 +246,12 @@ def down() -> None:
     """Delete our namespaces with all that is in them (a store of component minio, too), and what is ours elsewhere."""
     patience = f"--timeout={SECONDS_TO_END}s"
     own = (OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE)
-    labelled = kubectl("get", "namespace", "-l", PIPELINE_LABEL, "-o", "name", quiet=True).split()
+    labelled = kubectl("get", "namespace", "-l", DEPLOYED_LABEL, "-o", "name", quiet=True).split()
     others = {name.removeprefix("namespace/") for name in labelled} - set(own)
     for name in sorted(others | {KFP_NAMESPACE}):
         kubectl("-n", name, "delete", NAMESPACED_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
     for name in sorted(others):
-        kubectl("label", "namespace", name, f"{PIPELINE_LABEL}-")
+        kubectl("label", "namespace", name, f"{PIPELINE_LABEL}-", f"{DEPLOYED_LABEL}-")
     kubectl("delete", "namespace", *own, "--ignore-not-found", patience)
     kubectl("delete", CLUSTER_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
 

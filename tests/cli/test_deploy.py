@@ -72,9 +72,8 @@ def kubectl(tmp_path: Path) -> Kubectl:
 def test_runs_are_where_kfp_is_unless_told_otherwise(kubectl: Kubectl) -> None:
     done = kubectl.deploy(OVERLAY="local")
     assert done.returncode == 0, done.stderr
-    assert ["label", "--overwrite", "namespace", "kubeflow", "grpo-code/pipeline=true"] in [
-        call for call, _ in kubectl.calls
-    ]
+    labels = ["grpo-code/pipeline=true", "grpo-code/deployed=true"]
+    assert ["label", "--overwrite", "namespace", "kubeflow", *labels] in [call for call, _ in kubectl.calls]
     token = kubectl.secret("kubeflow/grpo-code-sandbox")
     assert token == kubectl.secret("grpo-code-sandbox/grpo-code-sandbox")
     assert token

@@ -103,7 +103,9 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
     assert cluster.get("-n", STORE, "secret", "minio")["data"] == before
 
     assert len(ours(cluster)) > 20
-    cluster.run("make", "undeploy", timeout=600)
+    with cluster.namespace("test-kept", {"grpo-code/pipeline": "true"}) as kept:  # labelled by somebody else
+        cluster.run("make", "undeploy", timeout=600)
+        assert cluster.get("namespace", kept)["metadata"]["labels"]["grpo-code/pipeline"] == "true"
     assert ours(cluster) == set()
     for name in (OWN, STORE, "grpo-code-sandbox"):
         assert "NotFound" in cluster.kubectl("get", "namespace", name, check=False)
