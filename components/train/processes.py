@@ -6,6 +6,7 @@ gloo without GPUs). The first process alone keeps journal, report and checkpoint
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,13 +76,24 @@ def launch(count: int, **asked: Any) -> dict[str, float]:
             json.dumps({name: str(value) if isinstance(value, Path) else value for name, value in asked.items()})
         )
         launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(count), "--module", __name__]
-        ended = subprocess.run([sys.executable, "-m", *launcher, str(task)], check=False)
+        code = _run([sys.executable, "-m", *launcher, str(task)])
         told: dict[str, Any] = json.loads(answer.read_text()) if answer.exists() else {}
     if "scalars" in told:
         return dict(told["scalars"])
     if told:
         raise {"UserError": UserError, "InfraError": InfraError}[told["kind"]](told["message"])
-    raise InfraError(f"One of {count} training processes ended with code {ended.returncode}, see above for its reason.")
+    raise InfraError(f"One of {count} training processes ended with code {code}, see above for its reason.")
+
+
+def _run(command: list[str]) -> int:
+    """Run the launcher to its end and return its exit code; SIGTERM is passed on, and it stops all its processes."""
+    launcher = subprocess.Popen(command)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: launcher.terminate())
+    try:
+        return launcher.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        launcher.kill()
 
 
 def main(task: Path) -> None:

@@ -249,7 +249,8 @@ class Session:
         """What ended the run as its failure, after its last step has been saved, with what can be done."""
         step = self.trainer.state.global_step
         weights_are_good = not isinstance(error, UserError) or error is self.watch.verdict
-        if weights_are_good and step > self.watch.saved_step:
+        alone = self.processes.count == 1  # the others may be anywhere in their step, and saving takes all
+        if alone and weights_are_good and step > self.watch.saved_step:
             self.trainer._save_checkpoint(self.trainer.model, None)
             self.watch.on_save(self.trainer.args, self.trainer.state, self.trainer.control)
         kept = f"{self.watch.saved_step} of {self.schedule.steps} steps are kept"
