@@ -1,5 +1,6 @@
 """Fixtures of the tests marked `cluster`: the cluster, a namespace of the test's own, the images built and pushed."""
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -7,10 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from cli import parameters
+from cli.cluster import Cluster as Connection
+from cli.doctor.installation import Installation
 from cli.images import default_tag
 from cli.namespaces import OWN_NAMESPACE
 from tests.cluster.cluster import RESTRICTED, Cluster, bring_up
-from tests.cluster.installation import TAG, install
+from tests.cluster.doctoring import SMALL, as_list
+from tests.cluster.installation import ACCOUNT, TAG, install
 
 UP = "GRPO_TEST_CLUSTER_UP"
 
@@ -117,3 +122,30 @@ def sandbox(cluster: Cluster, images: Images) -> Iterator[str]:
     yield "http://sandbox.grpo-code-sandbox:8080"
     if not was_there:
         cluster.run("make", "undeploy", timeout=600)
+
+
+@pytest.fixture
+def place(cluster: Cluster, installed, monkeypatch) -> Installation:
+    """The installation as the doctor's checks take it."""
+    space, contained = installed
+    monkeypatch.setenv("KUBECONFIG", cluster.environment["KUBECONFIG"])
+    given = parameters.merged({**SMALL, "sandbox_url": f"http://sandbox.{contained}:8080"})
+    images = {step: f"{cluster.registry}/grpo-code-{step}:{TAG}" for step in ("prepare", "train", "evaluate")}
+    return Installation(Connection.connect(namespace=space), given, images, ACCOUNT)
+
+
+@pytest.fixture
+def restored(cluster: Cluster):
+    """Applies objects for one test; those that were there before come back as they were."""
+    with contextlib.ExitStack() as stack:
+
+        def put(*objects):
+            for each in objects:
+                names = (each["kind"], each["metadata"]["name"], "-n", each["metadata"]["namespace"])
+                before = cluster.kubectl("get", *names, "-o", "yaml", "--ignore-not-found")
+                stack.callback(cluster.kubectl, "apply", "--force", "-f", "-", input=before) if before else None
+                stack.callback(cluster.kubectl, "delete", *names, "--ignore-not-found", "--grace-period=0", "--force")
+            cluster.kubectl("delete", "--ignore-not-found", "-f", "-", input=as_list(objects))
+            cluster.apply(*objects)
+
+        yield put

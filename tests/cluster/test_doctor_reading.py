@@ -1,0 +1,147 @@
+"""The doctor's checks that read through the API server: every fault is provoked once on a real cluster and named."""
+
+import json
+import subprocess
+import time
+from dataclasses import replace
+
+import pytest
+
+from cli.cluster import Cluster as Connection
+from cli.doctor import pods as probe_pods
+from cli.doctor.installation import (
+    account_findings,
+    capacity_findings,
+    namespace_findings,
+    sandbox_findings,
+    secret_findings,
+)
+from tests.cluster.cluster import RESTRICTED
+from tests.cluster.doctoring import failed, given
+from tests.cluster.installation import (
+    SANDBOX,
+    sandbox,
+    secret,
+)
+from tests.cluster.record import hollow_node
+from tests.cluster.troubles import HOLLOW
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+def test_a_sandbox_that_cannot_start(cluster, installed, place):
+    with cluster.namespace("doctor-broken", RESTRICTED) as broken:
+        cluster.apply(*sandbox(cluster, broken, f"{cluster.registry}/grpo-code/never-pushed:1", "x"))
+        deadline = time.monotonic() + 60
+        while True:
+            found = failed(sandbox_findings(given(place, sandbox_url=f"http://sandbox.{broken}:8080")))
+            if "cannot be pulled" in found[0].seen or time.monotonic() > deadline:
+                break
+        assert "never-pushed:1 cannot be pulled" in found[0].seen
+
+
+def test_the_namespace_of_runs(place, cluster):
+    nowhere = Connection.connect(namespace="no-such-namespace")
+    assert (
+        failed(namespace_findings(replace(place, cluster=nowhere)))[0].seen == "there is no namespace no-such-namespace"
+    )
+    with cluster.namespace("doctor-plain") as plain:
+        found = failed(namespace_findings(replace(place, cluster=Connection.connect(namespace=plain))))
+        assert "lacks the label grpo-code/pipeline=true" in found[0].seen
+        cluster.kubectl(*found[0].mend.split()[1:])
+        assert not failed(namespace_findings(replace(place, cluster=Connection.connect(namespace=plain))))
+
+
+def test_accounts(place, cluster):
+    assert not failed(account_findings(place))
+    assert (
+        "there is no ServiceAccount nobody"
+        in failed(account_findings(replace(place, service_account="nobody")))[0].seen
+    )
+    found = failed(account_findings(replace(place, service_account="default")))
+    assert "default may not create workflowtaskresults.argoproj.io" in found[0].seen
+    assert cluster.kubectl(*found[0].mend.split("then: kubectl ")[1].split(), check=False).startswith("no")
+
+
+def test_secrets(place, installed, cluster, restored):
+    space, _ = installed
+    assert not failed(secret_findings(place))
+    absent = failed(secret_findings(given(place, store_secret="nothing", sandbox_secret="nothing")))
+    assert [finding.check for finding in absent] == ["secret store", "secret sandbox"]
+    assert absent[0].mend.startswith(f"kubectl create secret generic nothing -n {space}")
+    restored(secret(space, "grpo-code-store", S3_ENDPOINT="x"), secret(space, SANDBOX, TOKEN="another"))
+    wrong = failed(secret_findings(place))
+    assert "lacks S3_ACCESS_KEY, S3_SECRET_KEY" in wrong[0].seen
+    assert "holds another token" in wrong[1].seen
+    assert "another" not in wrong[1].line.replace("holds another token", ""), "no value is ever shown"
+    subprocess.run(["bash", "-c", wrong[1].mend], env=cluster.environment, check=True, capture_output=True)
+    assert [finding.check for finding in failed(secret_findings(place))] == ["secret store"], "the remedy mends it"
+
+
+def test_quota(place, installed, restored):
+    assert not failed(capacity_findings(place))
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "no-gpus", "namespace": installed[0]},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "0"}},
+    }
+    restored(quota)
+    deadline = time.monotonic() + 20
+    while not (found := failed(capacity_findings(place))) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert found[0].check == "train+evaluate admission"
+    assert "exceeded quota: no-gpus" in found[0].seen
+    assert found[0].mend == f"kubectl describe quota,limitrange -n {installed[0]}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "words"),
+    [
+        ({"gpu_resource": "example.com/npu"}, "train+evaluate gpus", "no node offers example.com/npu"),
+        ({"gpus": "64"}, "train+evaluate gpus", "no node has the 64 of train+evaluate"),
+        (
+            {"node_selector": {"accelerator": "unheard-of"}},
+            "train+evaluate node selector",
+            "has the labels accelerator=",
+        ),
+        ({"train_memory": "64Ti"}, "train room", "no node is large enough for train"),
+    ],
+)
+def test_nodes(place, changes, check, words):
+    found = failed(capacity_findings(given(place, **changes)))
+    assert [finding.check for finding in found] == [check]
+    assert words in found[0].seen
+
+
+def test_a_tainted_and_a_cordoned_node(place, cluster):
+    with hollow_node(cluster):
+        chosen = given(place, gpus="0", node_selector={HOLLOW: "true"})
+        found = failed(capacity_findings(chosen))
+        assert "hollow has dedicated=others:NoSchedule" in found[0].seen
+        tolerations = json.loads(found[0].mend.removeprefix("--tolerations ").strip("'"))
+        assert not failed(capacity_findings(given(chosen, tolerations=tolerations))), "the remedy mends it"
+        cluster.kubectl("cordon", "hollow")
+        found = failed(capacity_findings(given(chosen, tolerations=tolerations)))
+        assert (found[0].seen, found[0].mend) == ("hollow is cordoned", "kubectl uncordon hollow")
+
+
+def test_gpus_that_are_taken(place, installed, cluster, python_image):
+    node = next(node for node in place.cluster.list("nodes") if "nvidia.com/gpu" in node["status"]["allocatable"])
+    gpus = node["status"]["allocatable"]["nvidia.com/gpu"]
+    holder = probe_pods.pod_of(
+        probe_pods.Probe("holder", installed[0], python_image, []), "import time; time.sleep(300)"
+    )
+    holder["metadata"]["name"] = "holder"
+    del holder["metadata"]["labels"]["grpo-code/doctor"]
+    holder["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = gpus
+    cluster.apply(holder)
+    try:
+        cluster.kubectl("wait", "-n", installed[0], "--for=condition=PodScheduled", "pod/holder", "--timeout=60s")
+        found = failed(capacity_findings(place))
+        assert found[0].check == "train+evaluate room"
+        assert (
+            f"0 nvidia.com/gpu free and 1 asked for (nvidia.com/gpu is held by {installed[0]}/holder)" in found[0].seen
+        )
+    finally:
+        cluster.kubectl("delete", "pod", "holder", "-n", installed[0], "--grace-period=0", "--force")
