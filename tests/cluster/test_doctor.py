@@ -145,3 +145,34 @@ def test_policies_that_are_not_there(cluster, installed, doctor_images):
         assert "enforces NetworkPolicy" in findings["policy out"][0]["mend"]
         assert findings["sandbox"][0]["state"] == "ok"
         assert probes_left(cluster, space, unguarded) == []
+
+
+def test_a_bucket_that_is_not_there(cluster, installed, restored):
+    space, contained = installed
+    store = secret(
+        space, "grpo-code-store", S3_ENDPOINT=f"minio.{space}:9000", S3_SECURE="false", GRPO_STORE="s3://no-such-bucket",
+        S3_ACCESS_KEY="doctor", S3_SECRET_KEY="doctor-secret",
+    )  # fmt: skip
+    restored(store)
+    code, findings = doctor(cluster, space, contained)
+    assert code == 1
+    assert "NoSuchBucket" in findings["store"][0]["seen"]
+    assert findings["store"][0]["mend"].startswith("mc mb STORE/no-such-bucket")
+
+
+def test_a_sandbox_that_reaches_what_it_must_not(cluster, installed, doctor_images):
+    """It answers 503: nothing holds it back here, and it is told that it must not reach the API server."""
+    space, _ = installed
+    with cluster.namespace("doctor-unready", RESTRICTED) as unready:
+        objects = sandbox(cluster, unready, doctor_images["sandbox"], "x", guarded=False)
+        (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+        told = "--must-not-reach=$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].append(told)
+        cluster.apply(*objects)
+        running = "--for=jsonpath={.status.phase}=Running"
+        cluster.kubectl("wait", "-n", unready, running, "pod", "--all", "--timeout=120s")
+        code, findings = doctor(cluster, space, unready)
+        assert code == 1
+        assert findings["sandbox pods"][0]["state"] == "FAIL"
+        assert "is not ready" in findings["sandbox"][0]["seen"]
+        assert findings["sandbox"][0]["mend"].startswith(f"kubectl logs -n {unready}")

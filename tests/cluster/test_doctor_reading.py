@@ -145,3 +145,13 @@ def test_gpus_that_are_taken(place, installed, cluster, python_image):
         )
     finally:
         cluster.kubectl("delete", "pod", "holder", "-n", installed[0], "--grace-period=0", "--force")
+
+
+def test_a_service_without_pods(place, cluster):
+    with cluster.namespace("doctor-empty") as empty:
+        service = {"selector": {"app": "nobody"}, "ports": [{"port": 8080}]}
+        metadata = {"name": "sandbox", "namespace": empty}
+        cluster.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service})
+        found = failed(sandbox_findings(given(place, sandbox_url=f"http://sandbox.{empty}:8080")))
+        assert found[0].seen == f"Service sandbox in {empty} has no pods"
+        assert found[0].mend == f"kubectl get pods,events -n {empty}"
