@@ -169,8 +169,10 @@ def test_a_sandbox_that_reaches_what_it_must_not(cluster, installed, doctor_imag
         told = "--must-not-reach=$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"
         deployment["spec"]["template"]["spec"]["containers"][0]["args"].append(told)
         cluster.apply(*objects)
-        running = "--for=jsonpath={.status.phase}=Running"
-        cluster.kubectl("wait", "-n", unready, running, "pod", "--all", "--timeout=120s")
+        for state in ("create", "jsonpath={.status.phase}=Running"):
+            cluster.kubectl(
+                "wait", "-n", unready, f"--for={state}", "pod", "-l", "app.kubernetes.io/name=sandbox", "--timeout=120s"
+            )
         code, findings = doctor(cluster, space, unready)
         assert code == 1
         assert findings["sandbox pods"][0]["state"] == "FAIL"
