@@ -21,7 +21,7 @@ run: setup ## Run the whole pipeline on the demo, on this machine
 	@$(PY) pipeline.py local --params demo/parameters.toml $(ARGS)
 
 test: setup ## Run the hermetic tests
-	@HF_HUB_OFFLINE=1 $(PY) -m pytest $(ARGS)
+	@HF_HUB_OFFLINE=1 $(PY) -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: setup ## Check style and types
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy

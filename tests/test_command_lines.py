@@ -37,7 +37,7 @@ SAID = sorted(
 def test_command_lines_are_found() -> None:
     assert len(SHOWN) > 30
     assert {page for page, _ in SHOWN} == {str(path.relative_to(ROOT)) for path in PAGES}
-    assert ("cli/doctor/diagnosis.py", "python pipeline.py run --resume X") in SAID
+    assert ("components/shared/run.py", "python pipeline.py run --resume X") in SAID
     assert ("cli/doctor/installation.py", "make deploy") in SAID
 
 
