@@ -2,7 +2,7 @@
 
 import pytest
 from sandbox.examination import compile_item
-from sandbox.standins import TestFault
+from sandbox.link import TestFault
 
 ONLY_COMPUTE = [
     "assert f(3) == 9",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 from sandbox.kinds import HARMLESS_BUILTINS
-from sandbox.standins import TestFault
+from sandbox.link import TestFault
 
 # What a test may consist of without leaving anything behind in the process that ran it.
 HARMLESS_NODES = (

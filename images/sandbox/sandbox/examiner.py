@@ -19,7 +19,7 @@ from typing import Any
 from sandbox import standins, wire
 from sandbox.examination import Examination, compile_item
 from sandbox.foresight import foresee
-from sandbox.standins import Link, ProgramGone, ProgramStopped, TestFault
+from sandbox.link import Link, ProgramGone, ProgramStopped, TestFault, is_from_program
 
 SPENT, ENDED = b"S", b"E"  # marks to the judge: serves no further item; the records of an item are complete
 PASSED = b"+"  # the record of a test that has passed, short for what there is most of
@@ -61,7 +61,7 @@ def _execute(code: CodeType, namespace: dict[str, Any], link: Link, is_setup: bo
     except ProgramStopped as error:
         return "error", f"the program stopped: {error}"
     except MemoryError as error:
-        whose = "the program" if standins.is_from_program(error) else "the test, with what the program returned,"
+        whose = "the program" if is_from_program(error) else "the test, with what the program returned,"
         return "memory", f"{whose} ran out of memory"
     except BaseException as error:
         return _blame(error, link, is_setup)
@@ -69,7 +69,7 @@ def _execute(code: CodeType, namespace: dict[str, Any], link: Link, is_setup: bo
 
 
 def _blame(error: BaseException, link: Link, is_setup: bool) -> Outcome:
-    if standins.is_from_program(error):
+    if is_from_program(error):
         return "error", f"the program raised {_describe(error)}"
     if is_setup and not link.has_answered:  # else a program could choose to be unjudged
         return "infra", f"the data set is at fault: setup raised {_describe(error)}"
@@ -134,9 +134,9 @@ def examine(item: dict[str, Any], link: Link, report: Report, spend: Callable[[]
         spend()
     namespace = make_namespace(examination, item["entry_point"], link)
     try:
-        calls = foresee(examination, namespace, link)
+        foresee(examination, namespace, link)
         report({"loading": True})
-        link.send_ahead(item["program"], calls)
+        link.send_program(item["program"])
         trouble = link.wait_for_jail()
         if trouble:
             return report({"jail": trouble})

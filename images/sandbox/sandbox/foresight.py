@@ -7,34 +7,26 @@ order, and each reply is used when its test has its turn, so that nothing else c
 
 from typing import Any
 
-from sandbox import standins
 from sandbox.examination import Examination
-from sandbox.standins import Link
+from sandbox.link import Link
 
 
 class _Called(BaseException):
     """Ends a test at its call of the program."""
 
 
-def foresee(examination: Examination, namespace: dict[str, Any], link: Link) -> list[list[Any]]:
-    """The requests that the first tests will make, found by running each up to its one call (see `foreseeable`).
+def foresee(examination: Examination, namespace: dict[str, Any], link: Link) -> None:
+    """Prepare the calls that the first tests will make, found by running each up to its one call (`foreseeable`).
 
     namespace: the tests' globals, which are left as they were.
     """
-    calls: list[list[Any]] = []
     if not examination.foreseeable:
-        return calls
+        return
     (name,) = examination.foreign
     callee = namespace[name]
-    room = standins.AHEAD_TOKENS
 
     def note(*positional: Any, **named: Any) -> None:
-        request = link.request("call", callee, list(positional), named)
-        nonlocal room
-        room -= len(request)
-        if room < 0:
-            raise OverflowError
-        calls.append(request)
+        link.prepare_call(callee, list(positional), named)
         raise _Called
 
     namespace[name] = note
@@ -46,4 +38,3 @@ def foresee(examination: Examination, namespace: dict[str, Any], link: Link) -> 
         except BaseException:  # it will come to the same when the test has its turn
             break
     namespace[name] = callee
-    return calls
