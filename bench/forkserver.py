@@ -4,20 +4,15 @@
 and jail are the sandbox's; only what a worker does with an item differs. Its verdicts can be forged.
 """
 
-import contextlib
-import json
-import os
-import secrets
-import shutil
 import socket
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from sandbox import __main__ as service
-from sandbox import keeper, launch, layers, probes, wire
+from sandbox import keeper, launch, layers, probes
 from sandbox.warm import PACKAGE_ROOT
-from sandbox.worker import START_SECONDS, STOP_SECONDS, Settings, Worker
+from sandbox.worker import Worker
 
 HERE = str(Path(__file__).resolve().parent)
 START = f"import sys; sys.path += [{PACKAGE_ROOT!r}, {HERE!r}]; import forkserver_child; forkserver_child.main()"
@@ -26,40 +21,8 @@ START = f"import sys; sys.path += [{PACKAGE_ROOT!r}, {HERE!r}]; import forkserve
 class BareWorker(Worker):
     """One warm process that forks, in place of a judge and a zygote."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._scratch = os.path.join(settings.scratch_parent, f"forkserver-{os.getpid()}-{secrets.token_hex(6)}")
-        self._connection, theirs = socket.socketpair()
-        told = {
-            "scratch": self._scratch,
-            "memory_bytes": settings.memory_bytes,
-            "use_landlock": settings.use_landlock,
-        }
-        options = ["-S", "-s", "-P", "-X", "utf8", "-c", START, json.dumps(told), str(theirs.fileno())]
-        with theirs:
-            self._processes = [
-                subprocess.Popen(
-                    [sys.executable, *options],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    env=launch.ENVIRONMENT,
-                    cwd="/",
-                    pass_fds=[theirs.fileno()],
-                )
-            ]
-        self._reader = wire.Reader(self._connection, limit=wire.MAX_ITEM_BYTES)
-        self.landlock_abi = int(self._exchange(None, START_SECONDS)["landlock_abi"])
-
-    def stop(self) -> None:
-        """End the process, which sees its socket close, and remove the scratch folder."""
-        self._connection.close()
-        for process in self._processes:
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._scratch)
+    def _launch(self, shared: dict[str, Any], service: socket.socket) -> None:
+        self._processes.append(launch.start_code(START, {"scratch": self._scratch, **shared}, [service]))
 
 
 def main() -> int:

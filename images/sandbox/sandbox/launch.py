@@ -21,8 +21,16 @@ def start(module: str, settings: dict[str, Any], channels: list[socket.socket]) 
 
     The thread that calls this must outlive the process: Linux ends it with its parent thread.
     """
+    return start_code(
+        f"import sys; sys.path.append({PACKAGE_ROOT!r}); from sandbox import {module}; {module}.main()",
+        settings,
+        channels,
+    )
+
+
+def start_code(code: str, settings: dict[str, Any], channels: list[socket.socket]) -> subprocess.Popen[bytes]:
+    """The same for any Python text, which finds settings and descriptors in sys.argv."""
     descriptors = [channel.fileno() for channel in channels]
-    code = f"import sys; sys.path.append({PACKAGE_ROOT!r}); from sandbox import {module}; {module}.main()"
     return subprocess.Popen(
         [sys.executable, "-S", "-s", "-P", "-X", "utf8", "-c", code, json.dumps(settings), *map(str, descriptors)],
         stdin=subprocess.DEVNULL,

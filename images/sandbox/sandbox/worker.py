@@ -40,18 +40,23 @@ class Worker:
         """Start both processes and wait until they are warm. Raises WorkerLost."""
         self._scratch = os.path.join(settings.scratch_parent, f"sandbox-{os.getpid()}-{secrets.token_hex(6)}")
         self._connection, service = socket.socketpair()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._processes: list[subprocess.Popen[bytes]] = []
         shared = {
             "memory_bytes": settings.memory_bytes,
             "use_landlock": settings.use_landlock,
             "packages": settings.packages,
         }
-        self._processes: list[subprocess.Popen[bytes]] = []
-        with service, ours, theirs:
-            self._processes.append(launch.start("zygote", {"scratch": self._scratch, **shared}, [theirs]))
-            self._processes.append(launch.start("judge", shared, [service, ours]))
+        with service:
+            self._launch(shared, service)
         self._reader = wire.Reader(self._connection, limit=wire.MAX_ITEM_BYTES)
         self.landlock_abi = int(self._exchange(None, START_SECONDS)["landlock_abi"])
+
+    def _launch(self, shared: dict[str, Any], service: socket.socket) -> None:
+        """Start the processes, the one that answers at `service` last. shared: settings of all of them."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            self._processes.append(launch.start("zygote", {"scratch": self._scratch, **shared}, [theirs]))
+            self._processes.append(launch.start("judge", shared, [service, ours]))
 
     @property
     def pids(self) -> list[int]:
@@ -81,8 +86,7 @@ class Worker:
     def stop(self) -> None:
         """End both processes, their children with them, and remove the scratch folder. May be called twice."""
         self._connection.close()
-        _, judge = self._processes
-        judge.terminate()  # the zygote sees it end, cleans up, and ends too
+        self._processes[-1].terminate()  # the judge: the zygote sees it end, cleans up, and ends too
         for process in self._processes:
             try:
                 process.wait(STOP_SECONDS)
