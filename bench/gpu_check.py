@@ -95,7 +95,7 @@ def check(method: str, folder: Path, work: Path, *, tiny: bool) -> dict[str, Any
 
     from cli.sandbox import running_sandbox
     from components.shared.problem import PROBLEMS, write_problems
-    from components.train import rollouts, training
+    from components.train import rollouts, session, training
     from tests.conftest import demo_problems
 
     write_problems(work / "problems" / PROBLEMS, demo_problems(STEPS))
@@ -106,11 +106,11 @@ def check(method: str, folder: Path, work: Path, *, tiny: bool) -> dict[str, Any
         planned.append(plan(*given))
         return planned[-1]
 
-    plan, cuda = training.plan_training, torch.cuda.is_available()
+    plan, cuda = session.plan_training, torch.cuda.is_available()
     with (
         running_sandbox(work / "sandbox.txt", warn=print) as url,
         mock.patch.dict(os.environ, {"GRPO_SANDBOX_URL": url}),
-        mock.patch.object(training, "plan_training", noting),
+        mock.patch.object(session, "plan_training", noting),
         mock.patch.object(rollouts, "generate", to_the_end(rollouts.generate)),
     ):
         if cuda:

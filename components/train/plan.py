@@ -88,6 +88,11 @@ class Memory:
         return self.resident + max(self.gradients + self.activations, self.kv_cache)
 
     @property
+    def unit(self) -> tuple[int, str]:
+        """What to show these amounts in: its bytes and its name."""
+        return (GIB, "GiB") if self.peak >= GIB else (2**20, "MiB")
+
+    @property
     def needed(self) -> int:
         """The device memory that the peak takes, with CUDA's own share and fragmentation."""
         return round(self.peak * (1 + FRAGMENTATION)) + CONTEXT_BYTES
@@ -182,7 +187,7 @@ def kv_cache(shape: Shape, load: Load) -> int:
 
 def memory_lines(planned: Memory, load: Load) -> list[str]:
     """The plan as lines for people, what does not occur left out."""
-    size, unit = (GIB, "GiB") if planned.peak >= GIB else (2**20, "MiB")
+    size, unit = planned.unit
     parts = {**vars(planned), "peak": planned.peak, "with CUDA's own": planned.needed}
     notes = {
         "activations": f"{load.micro_batch_size} completions at a time",

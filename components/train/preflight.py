@@ -40,7 +40,7 @@ def plan_training(given: Mapping[str, Any], schedule: Schedule, tokenizer: Any, 
 
 
 def _parts(planned: Memory) -> str:
-    size, unit = (GIB, "GiB") if planned.peak >= GIB else (2**20, "MiB")
+    size, unit = planned.unit
     parts = ", ".join(f"{name.replace('_', ' ')} {value / size:.2f}" for name, value in vars(planned).items() if value)
     return f"at most {planned.peak / size:.2f} {unit} at once ({parts})"
 
