@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from cli.images import Refused, settle_tag
+from cli.images import settle_tag
 from cli.registry import NoDigest, by_digest
 from cli.revisions import code_version
 from components.images import image
@@ -110,10 +110,7 @@ def _flag(name: str) -> str:
 
 def step_images() -> dict[str, str]:
     """Every step's image by digest, or by tag where no digest is to be had, which is said."""
-    try:
-        settle_tag()
-    except Refused as error:
-        raise UserError(str(error)) from None
+    settle_tag()
     named = {step: image(IMAGE_OF.get(step, step)) for step in STEPS}
     found: dict[str, str] = {}
     for name in sorted(set(named.values())):

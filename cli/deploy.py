@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cli.images import ALL, REGISTRY, TAG, Refused, settle_registry, settle_tag
+from cli.images import ALL, REGISTRY, TAG, settle_registry, settle_tag, told
 from cli.namespaces import (
     KFP_NAMESPACE,
     OWN_NAMESPACE,
@@ -30,6 +30,7 @@ from cli.namespaces import (
     pipeline_namespace,
 )
 from components.images import image
+from components.shared.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = ROOT / "manifests"
@@ -47,7 +48,7 @@ SECONDS_TO_ROLL_OUT, SECONDS_TO_END = 300, 300
 def kubectl(*arguments: str, given: str | None = None, quiet: bool = False) -> str:
     """What kubectl prints; a failure ends this program with exit code 1 after kubectl's own words."""
     if not shutil.which("kubectl"):
-        raise Refused("kubectl is not installed: it is what speaks to the cluster.")
+        raise UserError("kubectl is not installed: it is what speaks to the cluster.")
     done = subprocess.run(["kubectl", *arguments], input=given, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     if done.returncode:
         print(f"kubectl {' '.join(arguments[:3])} failed; see the lines above.", file=sys.stderr)
@@ -63,45 +64,47 @@ def apply(objects: str) -> None:
 
 
 def components() -> list[str]:
-    """The folders in OVERLAY. Raises Refused for one that does not exist."""
+    """The folders in OVERLAY. Raises UserError for one that does not exist."""
     there = sorted(path.name for path in (MANIFESTS / "components").iterdir() if path.is_dir())
     asked = [name.strip() for name in os.environ.get("OVERLAY", "").split(",") if name.strip()]
     for name in asked:
         if name not in there:
-            raise Refused(f"There is no overlay {name!r}: use one or more of {', '.join(there)}, with commas between.")
+            raise UserError(
+                f"There is no overlay {name!r}: use one or more of {', '.join(there)}, with commas between."
+            )
     return asked
 
 
 def target_namespace() -> str:
-    """NAMESPACE, where runs live, or what the verbs would take. Raises Refused for what cannot be one's name.
+    """NAMESPACE, where runs live, or what the verbs would take. Raises UserError for what cannot be one's name.
 
     A profile's has to be named: KFP's own namespace runs nothing where there are profiles.
     """
     asked = os.environ.get("NAMESPACE", "")
     if not named_namespace(asked) and "kubeflow-multiuser" in components():
-        raise Refused(
+        raise UserError(
             "NAMESPACE is not set: with kubeflow-multiuser it is the profile's, for example NAMESPACE=team-a."
         )
     namespace = pipeline_namespace(asked)
     if not NAMESPACE.fullmatch(namespace):
-        raise Refused(
+        raise UserError(
             f"NAMESPACE {namespace!r} is no namespace: small letters, digits and '-' between them, at most 63."
         )
     return namespace
 
 
 def minio_image() -> tuple[str, str] | None:
-    """MINIO_IMAGE as (name, tag), None where it is not set. Raises Refused for one without a version."""
+    """MINIO_IMAGE as (name, tag), None where it is not set. Raises UserError for one without a version."""
     asked = os.environ.get("MINIO_IMAGE", "")
     if not asked:
         return None
     name, colon, version = asked.rpartition(":")
     if not (colon and REGISTRY.fullmatch(name) and TAG.fullmatch(version)):
-        raise Refused(
+        raise UserError(
             f"MINIO_IMAGE {asked!r} is no image with a tag: for example MINIO_IMAGE={MINIO_IMAGE}:RELEASE.2025-09-07."
         )
     if version == "latest":
-        raise Refused("MINIO_IMAGE with the tag latest may be another image tomorrow: name a release.")
+        raise UserError("MINIO_IMAGE with the tag latest may be another image tomorrow: name a release.")
     return name, version
 
 
@@ -159,10 +162,10 @@ def up() -> None:
 
 
 def _must_exist(namespace: str) -> None:
-    """Raises Refused, before anything is made, where others have not made the namespace of the runs."""
+    """Raises UserError, before anything is made, where others have not made the namespace of the runs."""
     if namespace == OWN_NAMESPACE or kubectl("get", "namespace", namespace, "--ignore-not-found", quiet=True).strip():
         return
-    raise Refused(
+    raise UserError(
         f"There is no namespace {namespace}: install Kubeflow Pipelines or make the profile first, or name another, "
         f"NAMESPACE=… ({OWN_NAMESPACE} is made)."
     )
@@ -188,12 +191,12 @@ def create_secret(namespace: str, name: str, values: Mapping[str, str]) -> None:
 
 
 def _share_token(namespace: str) -> None:
-    """The same token on both sides, random where there is none yet. Raises Refused when the two sides differ."""
+    """The same token on both sides, random where there is none yet. Raises UserError when the two sides differ."""
     name, places = "grpo-code-sandbox", (SANDBOX_NAMESPACE, namespace)
     found = {place: read_secret(place, name) for place in places}
     tokens = {values.get("TOKEN", "") for values in found.values() if values is not None}
     if len(tokens) > 1:
-        raise Refused(
+        raise UserError(
             f"Secret {name} holds different tokens in {places[0]} and {places[1]}: "
             "delete it in one of them and deploy again."
         )
@@ -229,7 +232,7 @@ def _settle_store(namespace: str, overlay: list[str]) -> None:
         theirs = read_secret(KFP_NAMESPACE, "mlpipeline-minio-artifact") or {}
         keys = {"S3_ACCESS_KEY": theirs.get("accesskey", ""), "S3_SECRET_KEY": theirs.get("secretkey", "")}
         if not all(keys.values()):
-            raise Refused(
+            raise UserError(
                 f"Namespace {KFP_NAMESPACE} has no Secret mlpipeline-minio-artifact: install Kubeflow Pipelines first."
             )
         address |= {"S3_ENDPOINT": f"seaweedfs.{KFP_NAMESPACE}:9000"}
@@ -264,17 +267,14 @@ def show() -> None:
 VERBS: dict[str, Callable[[], None]] = {"up": up, "down": down, "render": show}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """up deploys, down takes everything away, render prints what up would apply."""
     parser = argparse.ArgumentParser(prog="python3 -m cli.deploy", description="Deploy the sandbox and what runs need.")
     parser.add_argument("verb", choices=VERBS)
-    try:
-        VERBS[parser.parse_args(arguments).verb]()
-    except Refused as refused:
-        print(refused, file=sys.stderr)
-        return 2
-    return 0
+    verb = VERBS[parser.parse_args(arguments).verb]
+    with told():
+        verb()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -6,6 +6,7 @@ TORCH_BACKEND, TORCH_INDEX, SITE_PACKAGES, and BUILD_OPTIONS for docker build.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -14,9 +15,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from components.images import STEPS, image
+from components.shared.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
 SBOM = ROOT / "build/sbom"
@@ -29,10 +32,6 @@ BUILD_ARGUMENTS = ("BASE_IMAGE", "PIP_INDEX_URL", "TORCH_BACKEND", "TORCH_INDEX"
 HARDENED = ("--rm", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none")
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 REGISTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")  # a host, and a path there
-
-
-class Refused(Exception):
-    """Something that was asked for cannot be done; the text says what would be right. Exit code 2."""
 
 
 def default_tag() -> str:
@@ -48,27 +47,27 @@ def _git(*arguments: str) -> bytes:
     try:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        raise Refused("TAG is not set and this is no git checkout: name the images' version, TAG=1.2.3.") from None
+        raise UserError("TAG is not set and this is no git checkout: name the images' version, TAG=1.2.3.") from None
 
 
 def settle_tag() -> str:
-    """TAG from the environment or the commit, put where components.images finds it. Raises Refused for `latest`."""
+    """TAG from the environment or the commit, put where components.images finds it; UserError for `latest`."""
     tag = os.environ.get("TAG") or default_tag()
     if tag == "latest":
-        raise Refused(
+        raise UserError(
             "TAG latest says nothing about what is in an image: name a version, or leave it out for the commit."
         )
     if not TAG.fullmatch(tag):
-        raise Refused(f"TAG {tag!r} is no tag: letters, digits, '.', '_' and '-' only, at most 128.")
+        raise UserError(f"TAG {tag!r} is no tag: letters, digits, '.', '_' and '-' only, at most 128.")
     os.environ["TAG"] = tag
     return tag
 
 
 def settle_registry() -> str:
-    """REGISTRY from the environment, without a slash at its end; empty where none is set. Raises Refused for a URL."""
+    """REGISTRY from the environment, without a slash at its end; empty where none is set. UserError for a URL."""
     registry = os.environ.get("REGISTRY", "").rstrip("/")
     if registry and not REGISTRY.fullmatch(registry):
-        raise Refused(
+        raise UserError(
             f"REGISTRY {registry!r} is no registry: a host, and a path in small letters if need be, without https://, "
             "for example REGISTRY=ghcr.io/me."
         )
@@ -78,7 +77,7 @@ def settle_registry() -> str:
 def docker(*arguments: str, capture: bool = False) -> str:
     """Run docker; what it printed if `capture`. A failure of it ends this program with exit code 1 after its output."""
     if not shutil.which("docker"):
-        raise Refused("docker is not installed: it builds the images.")
+        raise UserError("docker is not installed: it builds the images.")
     done = subprocess.run(["docker", *arguments], cwd=ROOT, text=True, capture_output=capture)
     if done.returncode:
         print(done.stdout or "", done.stderr or "", sep="", file=sys.stderr)
@@ -148,10 +147,10 @@ def describe(name: str) -> Path:
 
 
 def push(names: tuple[str, ...]) -> None:
-    """Push images to $REGISTRY. Raises Refused when none is named."""
+    """Push images to $REGISTRY. Raises UserError when none is named."""
     settle_tag()
     if not settle_registry():
-        raise Refused("REGISTRY is not set: say where to push to, for example make push REGISTRY=ghcr.io/me.")
+        raise UserError("REGISTRY is not set: say where to push to, for example make push REGISTRY=ghcr.io/me.")
     for name in names:
         print(f"images: pushing {image(name)}", flush=True)
         docker("push", "--quiet", image(name))
@@ -160,25 +159,31 @@ def push(names: tuple[str, ...]) -> None:
 VERBS = {"build": build, "push": push}
 
 
-def main(arguments: list[str]) -> int:
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """End the program with a user's mistake in one sentence and its exit code."""
+    try:
+        yield
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def main(arguments: list[str]) -> None:
     """The verbs, for all images or for those that are named."""
     parser = argparse.ArgumentParser(prog="python3 -m cli.images", description="Build and push the images.")
     parser.add_argument("verb", choices=[*VERBS, "tag"], help="tag prints the tag that would be used")
     parser.add_argument("images", nargs="*", default=ALL, help=f"{' '.join(ALL)} (default: all)")
     options = parser.parse_args(arguments)
-    try:
+    with told():
         unknown = [name for name in options.images if name not in ALL]
         if unknown:
-            raise Refused(f"There is no image {unknown[0]!r}: use {', '.join(ALL)}.")
+            raise UserError(f"There is no image {unknown[0]!r}: use {', '.join(ALL)}.")
         if options.verb == "tag":
             print(settle_tag())
         else:
             VERBS[options.verb](tuple(options.images))
-    except Refused as refused:
-        print(refused, file=sys.stderr)
-        return 2
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -30,7 +30,7 @@ from components.shared.errors import FAILURE_FILE
 from components.shared.progress import PROGRESS_FILE, duration
 from components.shared.run import RUN_VARIABLE, check_run_id, folder_of
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE
-from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, open_store
+from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, in_bucket, open_store
 
 EVALUATION = "evaluation.json"
 STEPS = ("check", "prepare", "filter", "train", "evaluate", "finish")
@@ -98,12 +98,12 @@ def _store_root() -> str:
     """The store's address for the steps: absolute, for a step may change its directory."""
     root = os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
     open_store(root)  # refuses an address that is none, and a bucket without keys
-    return root if root.startswith("s3://") else str(Path(root).expanduser().absolute())
+    return root if in_bucket(root) else str(Path(root).expanduser().absolute())
 
 
 def _local_root() -> Path:
     root = _store_root()
-    return Path(DEFAULT_STORE).absolute() if root.startswith("s3://") else Path(root)
+    return Path(DEFAULT_STORE).absolute() if in_bucket(root) else Path(root)
 
 
 def _run(

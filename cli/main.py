@@ -70,18 +70,14 @@ def _local(params: Path | None, run_id: str | None, reuse: bool, **options: Any)
     """Run the whole pipeline on this machine: no cluster and no GPU needed."""
     from cli.local import command_line, run_local
 
-    from_file = parameters.read_file(params) if params else {}
-    from_line = {name: value for name, value in options.items() if value is not None}
-    repeat = command_line(from_line, params)
-    return run_local({**from_file, **from_line}, run_id=run_id, reuse=reuse, command=repeat)
+    repeat = command_line(parameters.asked(None, options), params)
+    return run_local(parameters.asked(params, options), run_id=run_id, reuse=reuse, command=repeat)
 
 
 def local_command() -> click.Command:
     """The verb `local`, whose options are the pipeline's parameters."""
     own = [
-        click.Option(
-            ["--params"], type=click.Path(path_type=Path), help="TOML file of parameters; options win over it."
-        ),
+        parameters.file_option(),
         click.Option(["--run-id"], help="Id of an earlier run to go on with, or a name for a new one."),
         click.Option(["--reuse"], is_flag=True, help="Reuse training and evaluation too where nothing has changed."),
     ]

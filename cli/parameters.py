@@ -83,6 +83,18 @@ class _Value(click.ParamType[Any]):
         return convert(self.parameter, parsed, named=self.parameter.flag)
 
 
+def file_option() -> click.Option:
+    """The option that names a file of parameters."""
+    text = "TOML file of parameters; options win over it."
+    return click.Option(["--params"], type=click.Path(path_type=Path), help=text)
+
+
+def asked(file: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user gives: the file's parameters, and those of the options over them that were given."""
+    from_line = {name: value for name, value in options.items() if value is not None}
+    return {**(read_file(file) if file else {}), **from_line}
+
+
 def options() -> list[click.Option]:
     """One click option per parameter; None means that the user did not give it."""
     made = []

@@ -18,9 +18,7 @@ PROMPT_TOKENS = 256  # MBPP's longest prompts; training itself measures those of
 
 def plan_command() -> click.Command:
     own = [
-        click.Option(
-            ["--params"], type=click.Path(path_type=Path), help="TOML file of parameters; options win over it."
-        ),
+        parameters.file_option(),
         click.Option(["--gpu"], help="GPU whose figures the times are for [default: A100-80GB]."),
         click.Option(["--gpu-memory"], type=float, help="GiB that the GPU has: refuse what does not fit."),
         click.Option(["--hourly-rate"], type=float, help="Price of an hour with its GPU, in any currency."),
@@ -35,8 +33,7 @@ def _plan(
     for flag, value in (("--gpu-memory", gpu_memory), ("--hourly-rate", hourly_rate)):
         if value is not None and not 0 < value < float("inf"):
             raise UserError(f"{flag} {value:g} is out of range: it must be greater than 0.")
-    from_line = {name: value for name, value in options.items() if value is not None}
-    given = parameters.merged({**(parameters.read_file(params) if params else {}), **from_line})
+    given = parameters.merged(parameters.asked(params, options))
     for warning in check(given):
         click.echo(f"warning: {warning}", err=True)
     click.echo("\n".join(plan_lines(given, gpu=gpu, gpu_memory=gpu_memory, hourly_rate=hourly_rate)))

@@ -14,7 +14,7 @@ from components.settings import FIXED, check
 from components.shared.errors import InfraError, UserError
 from components.shared.model_hub import HubUnreachable
 from components.shared.run import resume_root
-from components.shared.store import store_at_hand, store_is_known
+from components.shared.store import in_bucket, store_at_hand, store_is_known
 
 EXPERIMENT = "grpo-code"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
@@ -57,7 +57,7 @@ def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = Fa
                 "its record in the store cannot be read here."
             )
             continue
-        if source.startswith("s3://") and not store_is_known():
+        if in_bucket(source) and not store_is_known():
             say(f"{source} is pinned by the run's first step: S3_ENDPOINT and its keys are not set here.")
             continue
         try:

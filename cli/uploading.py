@@ -10,7 +10,7 @@ from cli.endpoint import Endpoint
 from cli.revisions import ROOT
 from components.shared.errors import UserError
 from components.shared.mirror import upload_model
-from components.shared.store import open_store, upload_folder
+from components.shared.store import in_bucket, open_store, upload_folder
 
 PIPELINE = "grpo-code"
 DEMO = "demo"
@@ -58,7 +58,7 @@ def _versions(client: Any, pipeline: str) -> dict[str, str]:
 def upload_demo() -> str:
     """Put the demo into the store; returns the command that runs it on the cluster."""
     store = open_store()
-    if not store.uri("").startswith("s3://"):
+    if not in_bucket(store.uri("")):
         raise UserError(
             "upload-demo needs the store that the cluster uses: set GRPO_STORE=s3://bucket/prefix, S3_ENDPOINT, "
             "S3_ACCESS_KEY and S3_SECRET_KEY."

@@ -260,9 +260,7 @@ def _print_log(heading: str, text: str) -> bool:
 def _submit_options(name_help: str) -> list[click.Parameter]:
     """What run and schedule create have in common beside the parameters."""
     return [
-        click.Option(
-            ["--params"], type=click.Path(path_type=Path), help="TOML file of parameters; options win over it."
-        ),
+        parameters.file_option(),
         click.Option(["--name"], help=name_help),
         click.Option(["--experiment"], default=EXPERIMENT, show_default=True, help="KFP's experiment, made if needed."),
         click.Option(["--service-account"], default="", help="ServiceAccount of the pods [KFP's own choice]."),
@@ -283,9 +281,7 @@ def _submitted(options: dict[str, Any]) -> tuple[Endpoint, dict[str, Any], Place
     fixed_given = {str(option.name): options.pop(option.name) for option in fixed_options()}
     check_fixed(fixed_given)
     place = Place(*(options.pop(name) for name in ("experiment", "service_account", "pipeline_root")))
-    file = options.pop("params")
-    from_file = parameters.read_file(file) if file else {}
-    given = {**from_file, **{k: v for k, v in options.items() if v is not None}}
+    given = parameters.asked(options.pop("params"), options)
     if given.get("resume_run"):
         raise UserError(
             "resume_run is what `run --resume RUN` sets, which also takes that run's parameters and refuses what may "

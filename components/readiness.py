@@ -13,7 +13,7 @@ from components.shared.errors import FAILURE_KEY, InfraError, UserError
 from components.shared.progress import say
 from components.shared.run import folder_of, on_cluster, record, run_id_of, this_run
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, SandboxClient
-from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, open_store
+from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, in_bucket, open_store
 
 SANDBOX_SECONDS = 60.0  # a replica that is just being replaced comes back within that
 PROGRAM = Item(
@@ -64,7 +64,7 @@ def keep(resume_run: str, model_revision: str, dataset_revision: str) -> None:
 def refuse_missing_keys(store_secret: str) -> None:
     """UserError when the store's Secret has not reached this pod, or lacks keys."""
     lacks = [name for name in S3_SETTINGS if not os.environ.get(name)]
-    if not lacks or not (os.environ.get(STORE_VARIABLE) or "").startswith("s3://"):
+    if not lacks or not in_bucket(os.environ.get(STORE_VARIABLE) or ""):
         return
     raise UserError(
         f"The Secret {store_secret} with the store's keys is missing in this namespace, or lacks {', '.join(lacks)}: "

@@ -16,17 +16,16 @@ from components.shared.errors import UserError
 from components.shared.manifest import MANIFEST
 from components.shared.model_hub import HUB_ID, hub_commit
 from components.shared.run import recorded
-from components.shared.store import Store, split_address
+from components.shared.store import Store, in_bucket, split_address
 
 REVISIONS = ("model_revision", "dataset_revision")
 PINNED = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a commit or a digest, which nothing moves
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
-IN_BUCKET = "s3://"
 
 
 def model_revision(name: str, revision: str) -> str:
     """The model's commit on the hub, or the digest of what a directory or an s3:// address holds."""
-    if name.startswith(IN_BUCKET):
+    if in_bucket(name):
         return _agreed("model_revision", revision, stored_model_digest(name), name)
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -41,7 +40,7 @@ def dataset_revision(dataset: str, revision: str) -> str:
     """The data set's commit on the hub, or the digest of what files or an s3:// address hold."""
     if dataset in NAMED_DATASETS:
         return hub_commit("dataset", NAMED_DATASETS[dataset][0], revision or "main")
-    if dataset.startswith(IN_BUCKET):
+    if in_bucket(dataset):
         return _agreed("dataset_revision", revision, _objects_digest(dataset), dataset)
     path = Path(dataset).expanduser()
     if path.is_dir():
@@ -57,7 +56,7 @@ def refuse_what_no_pod_has(given: Mapping[str, Any]) -> None:
     """UserError for a model or data set on a cluster that is neither the hub's nor in a bucket."""
     for name, forms in (("model_name", "a hub id"), ("dataset", "mbpp, a hub id")):
         value = given[name]
-        if value.startswith(IN_BUCKET) or value in NAMED_DATASETS:
+        if in_bucket(value) or value in NAMED_DATASETS:
             continue
         path = Path(value).expanduser()
         if path.exists() or value.startswith(("/", ".", "~")) or path.suffix in DATA_SUFFIXES:

@@ -14,7 +14,7 @@ from components.placement import wrong_placement
 from components.shared.errors import UserError
 from components.shared.replicas import addresses_in
 from components.shared.run import check_run_id
-from components.shared.store import bucket_and_key
+from components.shared.store import bucket_and_key, in_bucket
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "method": ("lora", "full", "qlora"),
@@ -151,11 +151,7 @@ def _wrong_choices(given: Mapping[str, Any]) -> list[str]:
     empty = [name for name in NEVER_EMPTY if not str(given[name]).strip()]
     wrong += [f"{name} is empty: it needs a value." for name in empty]
     parsed: list[Callable[[], object]] = [
-        *(
-            partial(bucket_and_key, given[name])
-            for name in ("model_name", "dataset")
-            if given[name].startswith("s3://")
-        ),
+        *(partial(bucket_and_key, given[name]) for name in ("model_name", "dataset") if in_bucket(given[name])),
         *([] if "sandbox_url" in empty else [partial(addresses_in, given["sandbox_url"])]),
         *([partial(check_run_id, given["resume_run"], "resume_run")] if given["resume_run"] else []),
     ]

@@ -1,4 +1,4 @@
-"""The map: its parameters, their defaults and help, the rules that tie them together, and how the steps are wired."""
+"""The map: its parameters, their defaults and help, and how the steps are wired."""
 
 import subprocess
 import sys
@@ -10,8 +10,7 @@ import pytest
 from cli import readme
 from cli.parameters import merged, pipeline_parameters
 from components.pods import Pods
-from components.settings import CHOICES, FIXED, OPEN_BELOW, RANGES, RESERVED_OVERRIDES, check
-from components.shared.errors import UserError
+from components.settings import FIXED, check
 from pipeline import grpo_code, make_pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,105 +93,6 @@ def test_it_compiles_where_no_model_library_is_installed(tmp_path):
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     assert "grpo-code-train" in target.read_text()
-
-
-# -- rules ------------------------------------------------------------------------------------------------------------
-
-
-def refusal(**values):
-    """The sentence with which the rules refuse these values over the defaults."""
-    with pytest.raises(UserError) as refused:
-        check(merged(values))
-    return str(refused.value)
-
-
-@pytest.mark.parametrize("name", RANGES)
-def test_a_value_below_its_range_is_refused(name):
-    low, _ = RANGES[name]
-    value = low if name in OPEN_BELOW else low - 1
-    sentence = refusal(**{name: value})
-    assert (
-        f"{name} {value:g} is out of range: it must be {'greater than' if name in OPEN_BELOW else 'at least'} {low:g}"
-        in sentence
-    )
-
-
-@pytest.mark.parametrize("name", [name for name, (_, high) in RANGES.items() if high != float("inf")])
-def test_a_value_above_its_range_is_refused(name):
-    high = RANGES[name][1]
-    assert f"{name} {high + 1:g} is out of range" in refusal(**{name: high + 1})
-    assert f"at most {high:.10g}." in refusal(**{name: high + 1})
-
-
-@pytest.mark.parametrize("name", ["lr", "beta", "temperature", "top_p", "infra_limit", "test_timeout_s"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_finite_number_is_refused(name, value):
-    assert f"{name} {value:g} is out of range" in refusal(**{name: value})
-
-
-@pytest.mark.parametrize("name", RANGES)
-def test_every_range_is_of_a_parameter_and_holds_its_default(name):
-    default = pipeline_parameters()[name].default
-    low, high = RANGES[name]
-    assert low <= default <= high
-
-
-def test_every_number_has_a_range():
-    numbers = {name for name, parameter in pipeline_parameters().items() if parameter.kind in ("Integer", "Float")}
-    assert numbers == set(RANGES)
-
-
-@pytest.mark.parametrize("name", CHOICES)
-def test_an_unknown_choice_names_the_known_ones(name):
-    assert f"{name} 'x' is unknown: use one of {', '.join(CHOICES[name])}." in refusal(**{name: "x"})
-    for choice in CHOICES[name]:
-        check(merged({name: choice}))
-
-
-@pytest.mark.parametrize("name", ["model_name", "dataset", "sandbox_url"])
-def test_an_empty_name_is_refused(name):
-    assert f"{name} is empty" in refusal(**{name: " "})
-
-
-@pytest.mark.parametrize(
-    ("values", "sentences"),
-    [
-        ({"batch_size": 12}, ["batch_size 12 is not divisible by num_generations 8", "batch_size 8 or 16"]),
-        ({"batch_size": 4}, ["use batch_size 8, or num_generations 2 or 4."]),
-        ({"micro_batch_size": 3}, ["micro_batch_size 3 does not divide batch_size 8: use one of 1, 2, 4, 8"]),
-        ({"num_eval_examples": 60}, ["num_eval_examples 60 is larger", "max_eval_samples 50"]),
-        ({"candidate_splits": "train,dev"}, ["names 'dev'", "train, validation, prompt, or all"]),
-        ({"candidate_splits": ","}, ["candidate_splits is empty"]),
-        ({"candidate_splits": "train,test"}, ["names test", "use all"]),
-        ({"grpo_overrides": "{"}, ["grpo_overrides is no JSON", "epsilon_high"]),
-        ({"grpo_overrides": "[1]"}, ["must be a JSON object"]),
-        ({"epochs": 0, "method": "x"}, ["epochs 0 is out of range", "method 'x' is unknown"]),
-    ],
-)
-def test_parameters_that_contradict_each_other(values, sentences):
-    said = refusal(**values)
-    assert all(sentence in said for sentence in sentences), said
-
-
-@pytest.mark.parametrize("key", RESERVED_OVERRIDES)
-def test_a_reserved_override_names_what_to_use(key):
-    said = refusal(grpo_overrides=f'{{"{key}": 1}}')
-    assert said == f"grpo_overrides may not set {key}: use {RESERVED_OVERRIDES[key]} instead."
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"use_filter": True, "filter_samples": 2}, "filter_samples below 3"),
-        ({"candidate_splits": "all"}, "not comparable with published MBPP figures"),
-        ({"reward": "random"}, "no learning is expected"),
-    ],
-)
-def test_what_is_allowed_but_doubtful_is_warned_about(values, words):
-    assert any(words in warning for warning in check(merged(values)))
-
-
-# -- wiring -----------------------------------------------------------------------------------------------------------
 
 
 def component(pipeline, name):

@@ -19,7 +19,7 @@ from cli.doctor.finding import Finding, as_json, has_failed
 from cli.doctor.installation import PROFILE_ACCOUNT, SINGLE_USER_ACCOUNT, Installation
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
 from cli.identifiers import RunId
-from cli.images import Refused, settle_tag
+from cli.images import settle_tag
 from cli.running import signals_interrupt
 from components.images import STEPS, image
 from components.settings import check as check_parameters
@@ -43,7 +43,7 @@ def doctor_command() -> click.Command:
             ["--service-account"], help=f"Account that runs use [{SINGLE_USER_ACCOUNT}, or {PROFILE_ACCOUNT}]."
         ),
         click.Option(["--pull-secret"], multiple=True, help="Secret for a private registry; may be repeated."),
-        click.Option(["--params"], type=click.Path(path_type=Path), help="TOML file of parameters, as for `run`."),
+        parameters.file_option(),
     ]
     options = [*own, *endpoint_options(), *parameters.options()]
     return click.Command("doctor", params=options, callback=_doctor, help=_doctor.__doc__)
@@ -63,8 +63,7 @@ def _doctor(
     start = time.monotonic()
     namespace = options["namespace"]
     endpoint, no_endpoint = _endpoint(options)
-    from_file = parameters.read_file(params) if params else {}
-    given = parameters.merged({**from_file, **{name: value for name, value in options.items() if value is not None}})
+    given = parameters.merged(parameters.asked(params, options))
     check_parameters(given)
     cluster = Cluster.connect(context, namespace)
     with signals_interrupt():
@@ -110,10 +109,7 @@ def _endpoint(options: dict[str, Any]) -> tuple[Endpoint | None, str]:
 
 def _images() -> dict[str, str]:
     """Each step's image by REGISTRY and TAG; whether it is there is for the probes to find."""
-    try:
-        settle_tag()
-    except Refused as error:
-        raise UserError(str(error)) from None
+    settle_tag()
     return {step: image(step) for step in STEPS}
 
 

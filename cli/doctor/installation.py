@@ -204,6 +204,13 @@ def capacity_findings(place: Installation) -> Iterator[Finding]:
         yield from place_findings(need.tolerating(tolerations), nodes, pods)
 
 
+def selected_pods(cluster: Cluster, service: Object | None, namespace: str) -> list[Object] | None:
+    """The pods that a Service selects; None when there is no Service, or when it selects none by labels."""
+    selector = ((service or {}).get("spec") or {}).get("selector") or {}
+    labels = ",".join(f"{key}={value}" for key, value in selector.items())
+    return cluster.list("pods", namespace=namespace, labelSelector=labels) if labels else None
+
+
 def sandbox_findings(place: Installation) -> Iterator[Finding]:
     """Whether the sandbox's pods are ready and held by policies, as far as the API server knows."""
     if place.sandbox is None:
@@ -211,13 +218,11 @@ def sandbox_findings(place: Installation) -> Iterator[Finding]:
         return
     service, space = place.sandbox
     found = place.cluster.get("services", service, namespace=space)
-    selector = ((found or {}).get("spec") or {}).get("selector")
-    if not selector:
+    pods = selected_pods(place.cluster, found, space)
+    if pods is None:
         what = f"there is no Service {service} in {space}" if found is None else f"Service {service} selects no pods"
         yield fail("sandbox pods", what, "make deploy")
         return
-    labels = ",".join(f"{key}={value}" for key, value in selector.items())
-    pods = place.cluster.list("pods", namespace=space, labelSelector=labels)
     ready = [pod for pod in pods if is_ready(pod)]
     see = f"kubectl get pods,events -n {space}"
     if ready:

@@ -8,12 +8,13 @@ from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.installation import Installation
 from components.shared.errors import UserError
 from components.shared.model_hub import SECONDS, HubUnreachable, hub_sentences
+from components.shared.store import in_bucket
 
 
 def model_findings(place: Installation, *, probing: bool) -> Iterator[Finding]:
     """What the hub says of the model to the token that runs will have; a model in the store is left to the probe."""
     name, revision = place.parameters["model_name"], place.parameters["model_revision"] or "main"
-    if name.startswith("s3://"):
+    if in_bucket(name):
         if not probing:
             yield skipped("model", f"{name} can only be looked for from inside the cluster")
         return

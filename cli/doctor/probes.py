@@ -15,18 +15,20 @@ from cli.cluster import Forbidden, Object
 from cli.doctor.capacity import name_of
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.inside_findings import hub_finding, layer_findings, replica_findings, store_finding, wanted_from_hub
-from cli.doctor.installation import SANDBOX_KEY, Installation
+from cli.doctor.installation import SANDBOX_KEY, Installation, selected_pods
 from cli.doctor.needs import steps_of
 from cli.doctor.pods import Order, Outcome, Probe, ProbePods, secret_env
 from cli.doctor.seen import IMAGE_REASONS
 from components.pods import SANDBOX_CLIENT, STORE_KEYS, labels_of
 from components.pods import STEPS as PODS
 from components.shared.sandbox import TOKEN_VARIABLE
+from components.shared.store import in_bucket
 
 OPENING_SECONDS = 10.0  # for a way that must be open: a policy's exceptions take a moment to know a new pod
 HUB = "https://huggingface.co"
 CLOSING_SECONDS = 12.0  # for a way that must be closed: a new pod is unguarded until the policies have seen it
 Targets = dict[str, list[Any]]
+ENFORCE = "install a network plug-in that enforces NetworkPolicy (kube-router, Calico, Cilium), then: make deploy"
 
 
 def probe_findings(place: Installation, pods: ProbePods, key: str) -> Iterator[Finding]:
@@ -99,7 +101,7 @@ def client_probe(place: Installation, key: str, inner: Targets, outer: Targets) 
         ("reach", {"targets": {**inner, **outer}, "wanted": True, "seconds": OPENING_SECONDS / 2}),
         ("store", {"key": key, "seconds": OPENING_SECONDS}),
     ]
-    if given["model_name"].startswith("s3://"):
+    if in_bucket(given["model_name"]):
         orders.append(("model", {"address": given["model_name"]}))
     if wanted_from_hub(given):
         orders.append(("hub", {"url": HUB, "seconds": OPENING_SECONDS / 2}))
@@ -153,10 +155,7 @@ def sandbox_pods(place: Installation) -> list[Object]:
         return []
     service, space = place.sandbox
     with contextlib.suppress(Forbidden):
-        found = place.cluster.get("services", service, namespace=space) or {}
-        selector = (found.get("spec") or {}).get("selector") or {}
-        labels = ",".join(f"{key}={value}" for key, value in selector.items())
-        return place.cluster.list("pods", namespace=space, labelSelector=labels) if labels else []
+        return selected_pods(place.cluster, place.cluster.get("services", service, namespace=space), space) or []
     return []
 
 
@@ -202,6 +201,11 @@ def model_finding(found: Mapping[str, str] | None) -> Iterator[Finding]:
         yield ok("model", f"{found['address']} is in the store")
 
 
+def open_to(probe: Outcome, targets: Targets) -> list[str]:
+    """Which of the targets a probe, which has tried them, reached."""
+    return [name for name in targets if probe.found["reach"].get(name) == "open"]
+
+
 def strangers_kept_out(targets: Targets, client: Outcome, stranger: Outcome | None) -> Finding:
     """Whether a pod without the client's label was refused by every replica that let the client in."""
     check = "policy in"
@@ -209,11 +213,10 @@ def strangers_kept_out(targets: Targets, client: Outcome, stranger: Outcome | No
         return skipped(check, "there is no running pod of the sandbox to try it on")
     if stranger.trouble and not stranger.found:
         return skipped(check, f"no pod could try: {stranger.trouble}")
-    let_in = [name for name in targets if client.found.get("reach", {}).get(name) == "open"]
-    through = [name for name in targets if stranger.found["reach"].get(name) == "open"]
+    let_in = open_to(client, targets) if "reach" in client.found else []
+    through = open_to(stranger, targets)
     if through:
-        mend = "install a network plug-in that enforces NetworkPolicy (kube-router, Calico, Cilium), then: make deploy"
-        return fail(check, f"a pod without the label {SANDBOX_CLIENT} reached {', '.join(through)}", mend)
+        return fail(check, f"a pod without the label {SANDBOX_CLIENT} reached {', '.join(through)}", ENFORCE)
     if not let_in:
         return skipped(check, "a pod with the label was refused as well, so that a refusal proves nothing")
     return ok(check, f"a pod without the label {SANDBOX_CLIENT} is refused by {', '.join(let_in)}, one with it let in")
@@ -226,12 +229,11 @@ def captives_kept_in(targets: Targets, client: Outcome, stranger: Outcome | None
         return skipped(check, "there is no pod of the sandbox whose image a probe could use")
     if captive.trouble and not captive.found:
         return skipped(check, f"no pod could try: {captive.trouble}")
-    free = [each.found["reach"] for each in (client, stranger) if each and "reach" in each.found]
-    reachable = [name for name in targets if any(reached.get(name) == "open" for reached in free)]
-    through = [name for name in targets if captive.found["reach"].get(name) == "open"]
+    tried = [each for each in (client, stranger) if each and "reach" in each.found]
+    free = {name for each in tried for name in open_to(each, targets)}
+    reachable, through = [name for name in targets if name in free], open_to(captive, targets)
     if through:
-        mend = "install a network plug-in that enforces NetworkPolicy (kube-router, Calico, Cilium), then: make deploy"
-        return fail(check, f"a pod in the sandbox's namespace reached {', '.join(through)}", mend)
+        return fail(check, f"a pod in the sandbox's namespace reached {', '.join(through)}", ENFORCE)
     if not reachable:
         return skipped(check, "no other pod reached anything either, so that a refusal proves nothing")
     return ok(check, f"a pod in the sandbox's namespace cannot reach {', '.join(reachable)}, another pod can")

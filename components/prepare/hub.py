@@ -4,15 +4,13 @@
 revision that does not exist is the user's mistake.
 """
 
-import re
 from typing import Any
 
 from components.prepare.raw import RawData, row_of
 from components.settings import SPLITS
 from components.shared.errors import InfraError, UserError
+from components.shared.model_hub import COMMIT
 from components.shared.progress import say
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def read_hub(hub_id: str, config: str | None, revision: str, *, name: str) -> RawData:
@@ -21,8 +19,8 @@ def read_hub(hub_id: str, config: str | None, revision: str, *, name: str) -> Ra
     A data set with the one split `train` has none in truth, so its rows get no split.
     """
     builder = _download(hub_id, config, revision)
-    commit = builder.hash if _COMMIT.fullmatch(str(builder.hash)) else ""
-    if _COMMIT.fullmatch(revision) and commit and commit != revision:
+    commit = builder.hash if COMMIT.fullmatch(str(builder.hash)) else ""
+    if COMMIT.fullmatch(revision) and commit and commit != revision:
         raise InfraError(
             f"The data set {hub_id} could not be fetched from the hub at revision {revision}, and this machine's cache "
             f"holds another one, {commit}."

@@ -13,7 +13,7 @@ from components.prepare.hub import read_hub
 from components.prepare.raw import RawData
 from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS
 from components.shared.errors import UserError
-from components.shared.store import download_folder, split_address
+from components.shared.store import download_folder, in_bucket, split_address
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -28,7 +28,7 @@ def read_dataset(dataset: str, dataset_revision: str) -> RawData:
     """
     if dataset in NAMED_DATASETS:
         return read_hub(*NAMED_DATASETS[dataset], dataset_revision, name=dataset)
-    if dataset.startswith("s3://"):
+    if in_bucket(dataset):
         return _read_s3(dataset, dataset_revision)
     path = Path(dataset).expanduser()
     if path.exists():

@@ -21,7 +21,7 @@ from components.shared.errors import InfraError, UserError
 from components.shared.manifest import MANIFEST, facts_of, fits
 from components.shared.model_hub import SECONDS, hub_sentences
 from components.shared.progress import Progress, say
-from components.shared.store import Store, open_store, split_address
+from components.shared.store import Store, in_bucket, open_store, split_address
 
 CACHE_VARIABLE = "GRPO_MODEL_CACHE"  # the folder for models on a pod's own disk
 PART, LEFT_SECONDS = ".part", 6 * 3600.0  # a file that is being fetched; how long after its last byte it is rubbish
@@ -45,7 +45,7 @@ def fetch_model(model_name: str, revision: str) -> None:
     if known is not None and _is_whole(known):
         say("fetch_model", f"{model_name} is in the store ({_size(known)}, {known['location']})")
         return
-    if model_name.startswith("s3://"):
+    if in_bucket(model_name):
         manifest = _read_through(model_name)
     else:
         manifest = _mirror(store, prefix, model_name, revision)
@@ -63,8 +63,8 @@ def local_model(model_name: str, revision: str) -> tuple[str, str]:
     if Path(model_name).is_dir():
         return model_name, ""
     store = open_store()
-    stored = model_name.startswith("s3://")
-    if not stored and not store.uri("").startswith("s3://"):
+    stored = in_bucket(model_name)
+    if not stored and not in_bucket(store.uri("")):
         return model_name, revision or "main"  # a laptop's store: the hub's own cache is on the same disk
     manifest = _manifest(store, folder_of_model(model_name, revision))
     if manifest is None and stored:
@@ -138,7 +138,7 @@ def _mirror(store: Store, prefix: str, model_name: str, revision: str) -> dict[s
     from huggingface_hub import HfApi, hf_hub_download
 
     location = store.uri(prefix)
-    if not location.startswith("s3://"):
+    if not in_bucket(location):
         raise UserError(f"The store {location} is a directory: only a store in a bucket can serve models to pods.")
     with hub_sentences("model", model_name, revision):
         told = HfApi().model_info(model_name, revision=revision, files_metadata=True, timeout=SECONDS)

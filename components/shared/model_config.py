@@ -7,7 +7,7 @@ from typing import Any
 from components.shared.errors import UserError
 from components.shared.mirror import folder_of_model
 from components.shared.model_hub import hub_commit, hub_sentences
-from components.shared.store import open_store, split_address
+from components.shared.store import in_bucket, open_store, split_address
 
 CONFIG = "config.json"
 
@@ -33,7 +33,7 @@ def _text(model_name: str, revision: str) -> str:
         if not (folder / CONFIG).is_file():
             raise UserError(f"The directory {folder} holds no model: {CONFIG} is missing.")
         return (folder / CONFIG).read_text(encoding="utf-8")
-    if model_name.startswith("s3://"):
+    if in_bucket(model_name):
         store, prefix = split_address(model_name)
         try:
             return store.read(f"{prefix}/{CONFIG}").decode()

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from components.shared.errors import InfraError, UserError
 
+SCHEME = "s3://"
 STORE_VARIABLE, DEFAULT_STORE = "GRPO_STORE", "out"
 CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 S3_SETTINGS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")  # beside them S3_SECURE, true by default
@@ -52,12 +53,17 @@ class Store(Protocol):
 def open_store(root: str | None = None) -> Store:
     """The store at `root`, by default at `$GRPO_STORE`."""
     root = root or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
-    if not root.startswith("s3://"):
+    if not in_bucket(root):
         if "://" in root:
             raise UserError(f"The store {root!r} is neither a directory nor s3://bucket/prefix.")
         return DirectoryStore(Path(root))
     parts = urlsplit(root)
     return S3Store(parts.netloc, parts.path.strip("/"))
+
+
+def in_bucket(address: str) -> bool:
+    """Whether an address (of a store, a model, a data set) is one in a bucket: s3://…"""
+    return address.startswith(SCHEME)
 
 
 def store_is_known() -> bool:
@@ -71,7 +77,7 @@ def store_at_hand() -> Store | None:
     The default is not meant: a directory of this machine knows nothing of a run on a cluster.
     """
     root = os.environ.get(STORE_VARIABLE) or ""
-    if not root or (root.startswith("s3://") and not store_is_known()):
+    if not root or (in_bucket(root) and not store_is_known()):
         return None
     return open_store(root)
 
@@ -79,12 +85,12 @@ def store_at_hand() -> Store | None:
 def split_address(address: str) -> tuple[Store, str]:
     """The bucket of s3://bucket/key as a store, and the key; UserError when the address names none."""
     bucket, key = bucket_and_key(address)
-    return open_store(f"s3://{bucket}"), key
+    return open_store(f"{SCHEME}{bucket}"), key
 
 
 def bucket_and_key(address: str) -> tuple[str, str]:
     """The two parts of s3://bucket/key, nothing asked of the store; UserError when the address names no object."""
-    bucket, _, key = address.removeprefix("s3://").partition("/")
+    bucket, _, key = address.removeprefix(SCHEME).partition("/")
     if not bucket or not key.strip("/"):
         raise UserError(f"{address} names no object: write it like s3://bucket/folder/name.")
     return bucket, key.strip("/")

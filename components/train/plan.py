@@ -176,7 +176,7 @@ def activations(shape: Shape, load: Load) -> int:
 
 
 def kv_cache(shape: Shape, load: Load) -> int:
-    """Keys and values of every layer for a whole batch, which is sampled at once; and its logits with their noise.
+    """Keys and values of every layer for a whole batch, the most that is sampled at once; and its logits with noise.
 
     2 * layers * kv width * tokens (Pope et al. 2022, section 2.1); a layer's cache exists twice while it grows.
     """

@@ -3,8 +3,8 @@
 import pytest
 
 from cli import deploy, namespaces
-from cli.images import Refused
 from cli.namespaces import pipeline_namespace
+from components.shared.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_what_is_deployed_is_where_the_verbs_look(monkeypatch, named):
 
 def test_a_profile_must_be_named(monkeypatch):
     monkeypatch.setenv("OVERLAY", "kubeflow-multiuser")
-    with pytest.raises(Refused, match="NAMESPACE is not set"):
+    with pytest.raises(UserError, match="NAMESPACE is not set"):
         deploy.target_namespace()
     monkeypatch.setenv("KFP_NAMESPACE", "team-a")
     assert deploy.target_namespace() == "team-a"
@@ -46,5 +46,5 @@ def test_a_profile_must_be_named(monkeypatch):
 @pytest.mark.parametrize("name", ["Bad Name", "-a", "a.b", "a" * 64, "a_b"])
 def test_a_namespace_that_cannot_be(monkeypatch, name):
     monkeypatch.setenv("NAMESPACE", name)
-    with pytest.raises(Refused, match="is no namespace: small letters"):
+    with pytest.raises(UserError, match="is no namespace: small letters"):
         deploy.target_namespace()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli import images
+from components.shared.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -43,7 +44,7 @@ def test_the_tag_is_the_commit_and_tells_when_the_tree_differs(repository: Path)
 def test_outside_a_checkout_a_tag_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "ROOT", tmp_path)
     monkeypatch.delenv("TAG", raising=False)
-    with pytest.raises(images.Refused, match="TAG is not set"):
+    with pytest.raises(UserError, match="TAG is not set"):
         images.settle_tag()
 
 

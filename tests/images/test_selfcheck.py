@@ -46,10 +46,10 @@ def test_caches_elsewhere_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in selfcheck.CACHES:
         monkeypatch.setenv(name, "/tmp/cache")
     assert list(selfcheck.wrong_folders("prepare")) == []
-    monkeypatch.setenv("HF_HOME", "/root/.cache")
+    monkeypatch.setenv("HF_HOME", "/home/somebody/.cache")
     monkeypatch.delenv("TRITON_CACHE_DIR")
     assert list(selfcheck.wrong_folders("prepare")) == [
-        "HF_HOME is /root/.cache: a folder below /tmp is expected",
+        "HF_HOME is /home/somebody/.cache: a folder below /tmp is expected",
         "TRITON_CACHE_DIR is not set: a folder below /tmp is expected",
     ]
 

@@ -9,6 +9,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen2Config
 from trl.trainer.utils import add_fused_lm_head
 
+from bench.gpu_check import SHAPES
 from components.shared.errors import UserError
 from components.train.estimate import DEVICES, device_like, estimate
 from components.train.plan import GIB, Load, activations, kv_cache, memory, refuse_if_too_large
@@ -23,16 +24,7 @@ QWEN = {
     "num_key_value_heads": 2,
     "vocab_size": 300,
 }
-QWEN_7B = {
-    "model_type": "qwen2",
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "tie_word_embeddings": False,
-}
+QWEN_7B = {"model_type": "qwen2", **SHAPES["7B"]}
 CONFIGS = [
     Qwen2Config(**QWEN, tie_word_embeddings=True),
     Qwen2Config(**QWEN, tie_word_embeddings=False),
