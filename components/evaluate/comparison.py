@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from components.evaluate.statistics import Interval, mean_interval, minimum_detectable, pass_at_k, problems_to_settle
 from components.shared.attempts import Attempt, judged, passes
 from components.shared.grading import count_outcomes
 from components.shared.problem import Problem
 from components.shared.sandbox import Verdict
+from components.shared.statistics import Interval, mean_interval, minimum_detectable, pass_at_k, problems_to_settle
 
 MODELS = ("base", "tuned")
 BUCKETS = ("improved", "both", "neither", "regressed")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from components.evaluate.statistics import (
+from components.shared.statistics import (
     mean_interval,
     minimum_detectable,
     pass_at_k,
