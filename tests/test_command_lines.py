@@ -11,7 +11,7 @@ from cli.uploading import DEMO_PODS
 from tests.command_lines import fault, lines_in, lines_of_page
 from tests.conftest import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SOURCES = [path for folder in ("cli", "components") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -36,7 +36,8 @@ SAID = sorted(
 
 def test_command_lines_are_found() -> None:
     assert len(SHOWN) > 30
-    assert {page for page, _ in SHOWN} == {str(path.relative_to(ROOT)) for path in PAGES}
+    without = {"docs/background.md", "docs/security.md", "docs/tuning.md", "CONTRIBUTING.md"}
+    assert {page for page, _ in SHOWN} >= {str(path.relative_to(ROOT)) for path in PAGES} - without
     assert ("components/shared/run.py", "python pipeline.py run --resume X") in SAID
     assert ("cli/doctor/installation.py", "make deploy") in SAID
 
