@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from cli import parameters
+from cli.environment import read_env_file
+from cli.examples import with_example
 from components.shared.errors import InfraError, UserError
 
 SETTINGS = {
@@ -47,7 +49,7 @@ class Verbs(click.Group):
             return None
         module, _, function = VERBS[cmd_name].partition(":")
         made = getattr(importlib.import_module(module), function)()
-        return made if isinstance(made, click.Command) else None
+        return with_example(made, cmd_name) if isinstance(made, click.Command) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -88,6 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one verb and exit; never a traceback for what the user can mend."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        read_env_file(Path.cwd())
         code = commands.main(arguments or ["--help"], prog_name="pipeline.py", standalone_mode=False)
     except click.UsageError as error:
         _fail(_one_sentence(error), 2)
