@@ -26,7 +26,7 @@ from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
 from cli.sandbox import running_sandbox
 from cli.worker import Job
 from components.settings import check
-from components.shared.errors import FAILURE_FILE
+from components.shared.errors import FAILURE_FILE, InfraError, lacking
 from components.shared.progress import PROGRESS_FILE, duration
 from components.shared.run import RUN_VARIABLE, check_run_id, folder_of
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE
@@ -62,6 +62,11 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
         except KeyboardInterrupt:
             say(f"Stopped. What was finished is kept; go on with:\n  {again}")
             return 130
+        except OSError as error:
+            known = lacking(error)
+            if known is None:
+                raise
+            raise InfraError(f"{known}\nOnce this is mended, go on with:\n  {again}") from None
         if outcome.exit_code:
             return _tell_failure(files, outcome, again, say)
         _tell_result(files, outcome, parameters, command, say)

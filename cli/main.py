@@ -13,7 +13,7 @@ import click
 from cli import parameters
 from cli.environment import read_env_file
 from cli.examples import with_example
-from components.shared.errors import InfraError, UserError
+from components.shared.errors import InfraError, UserError, lacking
 
 SETTINGS = {
     "token_normalize_func": lambda token: token.replace("_", "-"),  # --max_eval_samples is --max-eval-samples
@@ -98,6 +98,11 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("Stopped.", 130)
     except (UserError, InfraError) as error:
         _fail(str(error), error.exit_code)
+    except OSError as error:
+        known = lacking(error)
+        if known is None:
+            raise
+        _fail(str(known), known.exit_code)
     sys.exit(code or 0)
 
 

@@ -4,11 +4,12 @@ A user's mistake ends in one sentence and exit code 2. An infrastructure failure
 exit code 1; it is never scored as a wrong answer. Anything else is a defect of ours and keeps its traceback.
 """
 
+import errno
 import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FAILURE_FILE = "GRPO_FAILURE_FILE"  # where the local runner reads what went wrong in a step
@@ -27,17 +28,38 @@ class InfraError(Exception):
     exit_code = 1
 
 
+# What a machine can lack, by error number: none of it is the user's mistake or a defect.
+LACKING = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of the disk is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "this user may not write or read it",
+    errno.EMFILE: "too many files are open",
+}
+NO_SPACE = "No space left on device"  # how libraries without an error number say it
+
+
+def lacking(error: Exception) -> InfraError | None:
+    """A failure of this machine, named; None when the error is another."""
+    number = error.errno if isinstance(error, OSError) else errno.ENOSPC if NO_SPACE in str(error) else None
+    if number not in LACKING:
+        return None
+    place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+    return InfraError(f"{place}{LACKING[number]} ({os.strerror(number)}): what was finished before is kept.")
+
+
 @contextmanager
 def reported(step: str) -> Iterator[None]:
     """Run a step's body; turn the two failures above into one sentence, a small JSON file and the exit code."""
     try:
         yield
-    except (UserError, InfraError) as error:
-        kind = "user" if isinstance(error, UserError) else "infrastructure"
-        record_failure({"step": step, "kind": kind, "message": str(error), "exit_code": error.exit_code})
-        print(f"{step}: {error}", file=sys.stderr, flush=True)
-        raise SystemExit(error.exit_code) from None
     except Exception as error:
+        known = error if isinstance(error, UserError | InfraError) else lacking(error)
+        if known is not None:
+            kind = "user" if isinstance(known, UserError) else "infrastructure"
+            record_failure({"step": step, "kind": kind, "message": str(known), "exit_code": known.exit_code})
+            print(f"{step}: {known}", file=sys.stderr, flush=True)
+            raise SystemExit(known.exit_code) from None
         message = f"{type(error).__name__}: {error}"
         record_failure({"step": step, "kind": "defect", "message": message, "exit_code": 1})
         raise
@@ -47,7 +69,8 @@ def record_failure(failure: dict[str, object]) -> None:
     """Write the failure where the local runner looks for it, and into the run's folder in the store."""
     target = os.environ.get(FAILURE_FILE)
     if target:
-        Path(target).write_text(json.dumps(failure))
+        with suppress(OSError):  # the failure itself may be that nothing can be written
+            Path(target).write_text(json.dumps(failure))
     from components.shared.run import folder_of, this_run  # both know this module
     from components.shared.store import open_store
 
