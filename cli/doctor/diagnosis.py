@@ -15,7 +15,7 @@ from components.pods import RUN_LABEL
 from components.shared.run import resume_command
 
 OVER = {"Succeeded": "SUCCEEDED", "Failed": "FAILED", "Error": "FAILED"}  # Argo's phases and KFP's word for each
-UNDER_WAY = ("PENDING", "RUNNING", "")
+UNDER_WAY = ("PENDING", "RUNNING", "CANCELING")  # KFP's words for a run that has not ended
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _told(evidence: Evidence, trouble: Trouble, failed: bool) -> Finding:
 
 def _stale(evidence: Evidence, phase: str) -> Finding | None:
     """KFP's word against Argo's: a run that KFP shows as under way while its workflow is over or gone."""
-    if evidence.run_state not in ("PENDING", "RUNNING"):
+    if evidence.run_state not in UNDER_WAY:
         return None
     restart = "kubectl rollout restart -n kubeflow deployment/ml-pipeline-persistenceagent"
     if phase in OVER:
@@ -87,7 +87,8 @@ def _stale(evidence: Evidence, phase: str) -> Finding | None:
         return fail("run", seen, restart + then)
     if evidence.workflow is None and not evidence.pods:
         seen = f"KFP shows {evidence.run_state}, but there is neither a workflow nor a pod of it"
-        return fail("run", seen, f"kfp run terminate {evidence.run_id}; then: {resume_command(evidence.run_id)}")
+        # KFP cannot end such a run: terminating it fails, and leaves it CANCELING for ever
+        return fail("run", seen, f"kfp run archive {evidence.run_id}; then: {resume_command(evidence.run_id)}")
     return None
 
 

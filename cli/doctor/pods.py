@@ -21,6 +21,7 @@ POLL_SECONDS = 0.4
 GRACE_SECONDS = 5  # to remove the object from the bucket
 OLDEST_SECONDS = 120  # a probe pod older than this belongs to a doctor that was killed
 USER_ID = 65532
+UNFINISHED = "not done in time"  # how the trouble of a probe begins that was given up
 
 
 Order = tuple[str, dict[str, Any]]  # a check of inside.py, and its arguments
@@ -180,7 +181,7 @@ class ProbePods:
         found: dict[str, Any] = {}
         with contextlib.suppress(InfraError):  # what it had found by then counts; one that never started has no log
             found, _ = parse(self.cluster.log(name, namespace=namespace) or "")
-        return Outcome(found, f"not done in time; last seen {reason or 'running'} {message}".strip(), pod)
+        return Outcome(found, f"{UNFINISHED}; last seen {reason or 'running'} {message}".strip(), pod)
 
     def _ended(self, namespace: str, name: str, pod: Object) -> Outcome:
         text = self.cluster.log(name, namespace=namespace) or ""

@@ -19,6 +19,7 @@ DEFECT = re.compile(r"[\w.]+(Error|Exception)\b.*")
 LAST_LINES = 25
 # KFP's launcher, in front of the step: it ends with 1 whatever the step's own exit code was, and says that in its log.
 LAUNCHER = re.compile(r"failed to execute component: (?:signal: (killed)|exit status (\d+))")
+ATTEMPT = re.compile(r"\(\d+\)$")  # at the end of what Argo calls one try of a node
 # What the client of the sandbox says, while it waits and when it gives up (components/shared/{sandbox,grading}.py).
 SANDBOX_WAITS = re.compile(r"^sandbox: no verdicts from (\S+) \((.+)\); trying again")
 SANDBOX_GIVES_UP = re.compile(r"The sandbox at \S+ is not ready|the sandbox gave no verdict")
@@ -219,7 +220,7 @@ def _failed(seen: Seen) -> Told:
         return sentence, "", True
     see = f"kubectl logs {seen.name} -n {seen.namespace} -c {MAIN}"
     launched = LAUNCHER.search(seen.log)
-    if launched and launched[1]:
+    if launched and (launched[1] or int(launched[2]) == SIGKILL):  # under a shell, which says it in its exit status
         return "killed (SIGKILL), most likely for want of memory", f"{option(seen, 'memory')} with more", True
     if launched:
         code = int(launched[2])
@@ -269,13 +270,14 @@ RULES: tuple[Callable[[Seen], Told], ...] = (
 
 def refusal_trouble(workflow: Object | None) -> Trouble | None:
     """A pod that Argo was not allowed to create: it exists nowhere, and only the workflow says why."""
-    for node in (((workflow or {}).get("status") or {}).get("nodes") or {}).values():
+    nodes = ((workflow or {}).get("status") or {}).get("nodes") or {}
+    for node in nodes.values():
         message = str(node.get("message") or "")
         if node.get("type") != "Pod" or "forbidden" not in message:
             continue
         ended = node.get("phase") in ("Failed", "Error")
         space = str((workflow or {}).get("metadata", {}).get("namespace", ""))
-        step = str(node.get("displayName", "a step"))
+        step = _task_of(node, nodes)
         if "exceeded quota" in message:
             quota = message[message.index("exceeded quota") :]
             return Trouble(
@@ -284,6 +286,14 @@ def refusal_trouble(workflow: Object | None) -> Trouble | None:
         mend = f"kubectl get events -n {space} --field-selector reason=FailedCreate"
         return Trouble(step, f"its pod was refused: {_short(message)}", mend, ended)
     return None
+
+
+def _task_of(node: Object, nodes: Mapping[str, Object]) -> str:
+    """The task to which an Argo node belongs: KFP calls every step's pod `executor`, below a node with its name."""
+    name = str(node.get("displayName", "a step"))
+    if name.startswith("executor"):
+        name = str((nodes.get(str(node.get("boundaryID"))) or {}).get("displayName", name))
+    return ATTEMPT.sub("", name)
 
 
 def _short(text: str, longest: int = 240) -> str:

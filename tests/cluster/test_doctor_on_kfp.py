@@ -1,81 +1,181 @@
-"""`doctor --run` on runs of a real Kubeflow Pipelines: one waits for GPUs, one has ended with a sentence."""
+"""`doctor --run` on runs of a real Kubeflow Pipelines, each in another trouble; see kfp_troubles.py."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from components.pods import RUN_LABEL
 from tests.cluster.cluster import Cluster
+from tests.cluster.installation import ACCESS, BUCKET, SANDBOX, secret
+from tests.cluster.kfp_troubles import CASES, NPU, QUOTA, SECRETS, KfpCase
+from tests.cluster.record import evict
 
-pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
+SPACE = "kubeflow"
+PATIENCE = 240.0  # seconds: a dozen runs and their drivers share the cluster
+AGENT, CONTROLLER = "deployment/ml-pipeline-persistenceagent", "deployment/workflow-controller"
+
+
+@dataclass
+class Kfp:
+    """A Kubeflow Pipelines, and the runs under way on it: {case: run id}."""
+
+    cluster: Cluster
+    client: Any
+    image: str
+    sandbox_url: str
+    runs: dict[str, str]
+
+    def start(self, case: KfpCase) -> str:
+        """Start a case's run; returns its id."""
+        inputs = {"sandbox_url": self.sandbox_url} if case.inputs else {}
+        pipeline = case.pipeline(self.image, self.cluster.registry, **inputs)
+        made = self.client.create_run_from_pipeline_func(
+            pipeline, run_name=f"doctor-test {case.name}", enable_caching=False
+        )
+        self.runs[case.name] = str(made.run_id)
+        return self.runs[case.name]
+
+    def state(self, run: str) -> str:
+        return str(self.client.get_run(run).state)
+
+    def step_pods(self, run: str, phase: str) -> list[str]:
+        """The names of the run's step pods in this phase, without KFP's drivers."""
+        chosen = f"{RUN_LABEL}={run},app.kubernetes.io/component=train"
+        found = self.cluster.get("pods", "-n", SPACE, "-l", chosen)["items"]
+        return [pod["metadata"]["name"] for pod in found if pod["status"]["phase"] == phase]
+
+    def at_work(self, run: str) -> str:
+        """The run's step pod, once it runs."""
+        return eventually(lambda: self.step_pods(run, "Running"), "a step at work")[0]
+
+    def log(self, pod: str) -> str:
+        return self.cluster.kubectl("logs", pod, "-n", SPACE, "-c", "main", check=False)
+
+
+def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """What `found` returns, once it is true."""
+    deadline = time.monotonic() + seconds
+    while not (it := found()):
+        assert time.monotonic() < deadline, f"there was not {what} within {seconds:.0f} s"
+        time.sleep(1)
+    return it
+
+
+@contextlib.contextmanager
+def scaled(cluster: Cluster, namespace: str, name: str) -> Iterator[None]:
+    """A deployment without pods, for as long as the block lasts."""
+    cluster.kubectl("scale", name, "-n", namespace, "--replicas=0")
+    try:
+        yield
+    finally:
+        cluster.kubectl("scale", name, "-n", namespace, "--replicas=1")
+        cluster.kubectl("rollout", "status", name, "-n", namespace, "--timeout=120s")
 
 
 @pytest.fixture(scope="module")
-def runs(doctor_images: dict[str, str]):
-    """Two runs under way: {name: id}."""
+def kfp(cluster: Cluster, doctor_images: dict[str, str], installed: tuple[str, str]) -> Iterator[Kfp]:
+    """Every case's run, started; the runs and all that they used are gone afterwards."""
     if not os.environ.get("KFP_ENDPOINT"):
         pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
-    from kfp import Client, dsl
+    from kfp import Client
 
-    @dsl.component(base_image=doctor_images["prepare"], install_kfp_package=False)
-    def waits():
-        print("never")
-
-    @dsl.component(base_image=doctor_images["prepare"], install_kfp_package=False)
-    def speaks():
-        from components.shared.errors import UserError, reported
-
-        with reported("train"):
-            raise UserError("The model x has no tokenizer: add one.")
-
-    @dsl.pipeline(name="doctor-test-waits")
-    def waiting():
-        waits().set_accelerator_type("nvidia.com/gpu").set_accelerator_limit("64")
-
-    @dsl.pipeline(name="doctor-test-speaks")
-    def speaking():
-        speaks()
-
-    client = Client(os.environ["KFP_ENDPOINT"])
-    made = {
-        name: client.create_run_from_pipeline_func(
-            pipeline, run_name=f"doctor-test {name}", enable_caching=False
-        ).run_id
-        for name, pipeline in (("waits", waiting), ("speaks", speaking))
+    space, contained = installed
+    token = cluster.get("secret", SANDBOX, "-n", space)["data"]["TOKEN"]
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": QUOTA, "namespace": SPACE},
+        "spec": {"hard": {f"requests.{NPU}": "0"}},
     }
-    yield made
-    client.terminate_run(made["waits"])
+    where = {"S3_ENDPOINT": f"minio.{space}:9000", "S3_SECURE": "false", "GRPO_STORE": f"s3://{BUCKET}/prefix"}
+    sandbox_secret = {**secret(SPACE, SECRETS["sandbox_secret"]), "data": {"TOKEN": token}}
+    used = [quota, sandbox_secret, secret(SPACE, SECRETS["store_secret"], **where, **ACCESS)]
+    cluster.apply(*used)
+    client = Client(os.environ["KFP_ENDPOINT"])
+    place = Kfp(cluster, client, doctor_images["prepare"], f"http://sandbox.{contained}:8080", {})
+    try:
+        for case in CASES:
+            place.start(case)
+        yield place
+    finally:
+        for run in place.runs.values():
+            with contextlib.suppress(Exception):  # those that have ended cannot be terminated
+                client.terminate_run(run)
+            cluster.kubectl("delete", "workflow", "-n", SPACE, "-l", f"{RUN_LABEL}={run}", "--wait=false", check=False)
+            with contextlib.suppress(Exception):
+                client.delete_run(run)
+        for each in used:
+            cluster.kubectl("delete", each["kind"], each["metadata"]["name"], "-n", SPACE, check=False)
 
 
-def until(cluster: Cluster, run: str, words: str) -> tuple[int, str]:
-    """Ask the doctor until it says these words, for two minutes at most: KFP's drivers come before the step."""
-    deadline = time.monotonic() + 120
+@pytest.fixture(scope="module")
+def without_sandbox(kfp: Kfp, installed: tuple[str, str]) -> Iterator[None]:
+    """The sandbox goes away in the middle of the runs that use it."""
+    for name in ("waits", "gives-up"):
+        pod = kfp.at_work(kfp.runs[name])
+        eventually(lambda pod=pod: "train: a step" in kfp.log(pod), f"a verdict in {name}")
+    with scaled(kfp.cluster, installed[1], "deployment/sandbox"):
+        yield
+
+
+def told(kfp: Kfp, run: str, **environment: str) -> tuple[int, str]:
+    """The doctor's exit code and what it says of a run."""
+    command = [sys.executable, "pipeline.py", "doctor", "--run", run, "--namespace", SPACE, "--json"]
+    environment = {**kfp.cluster.environment, "KFP_ENDPOINT": os.environ["KFP_ENDPOINT"], **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    return done.returncode, f"{finding['seen']} -> {finding['mend']}"
+
+
+def until_told(kfp: Kfp, run: str, *words: str) -> str:
+    """What the doctor says of a run, once it says these words: KFP's drivers come before the step."""
+    words = tuple(each.replace("{run}", run) for each in words)
+    deadline = time.monotonic() + PATIENCE
     while True:
-        command = [sys.executable, "pipeline.py", "doctor", "--run", run, "--namespace", "kubeflow", "--json"]
-        environment = {**cluster.environment, "KFP_ENDPOINT": os.environ["KFP_ENDPOINT"]}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        (finding,) = json.loads(done.stdout)["findings"]
-        line = f"{finding['seen']} -> {finding['mend']}"
-        if words in line or time.monotonic() > deadline:
-            return done.returncode, line
+        code, line = told(kfp, run)
+        if all(each in line for each in words):
+            assert code == 1
+            return line
+        assert time.monotonic() < deadline, f"{words} is not in: {line}"
         time.sleep(2)
 
 
-def test_a_step_that_waits_for_gpus(cluster, runs):
-    code, line = until(cluster, runs["waits"], "waits for")
-    assert (code, line.split(",")[0]) == (1, "waits: waits for 64 nvidia.com/gpu")
+@pytest.mark.parametrize("case", [case for case in CASES if case.said and not case.befalls], ids=lambda case: case.name)
+def test_a_run_in_trouble(kfp: Kfp, case: KfpCase) -> None:
+    until_told(kfp, kfp.runs[case.name], *case.said)
 
 
-def test_a_step_that_says_what_is_wrong(cluster, runs):
-    code, line = until(cluster, runs["speaks"], "no tokenizer")
-    assert code == 1
-    assert line == f"speaks: The model x has no tokenizer: add one -> python pipeline.py run --resume {runs['speaks']}"
+def test_a_step_that_is_drained(kfp: Kfp) -> None:
+    """Evicted through the API, as `kubectl drain` does it; Argo keeps the pod until it has read its end."""
+    run = kfp.runs["drained"]
+    evict(kfp.cluster, SPACE, kfp.at_work(run))
+    until_told(kfp, run, *next(case for case in CASES if case.name == "drained").said)
 
 
-def test_a_run_that_kfp_does_not_know(cluster, runs):
-    code, line = until(cluster, "00000000-0000-0000-0000-000000000000", "nothing is known")
+@pytest.mark.parametrize("name", ["waits", "gives-up"])
+def test_the_sandbox_goes_away_in_mid_run(kfp: Kfp, without_sandbox: None, name: str) -> None:
+    until_told(kfp, kfp.runs[name], *next(case for case in CASES if case.name == name).said)
+
+
+def test_a_run_whose_workflow_was_deleted(kfp: Kfp) -> None:
+    run = kfp.runs["workflow-gone"]
+    kfp.at_work(run)
+    kfp.cluster.kubectl("delete", "workflow", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
+    eventually(lambda: not kfp.step_pods(run, "Running"), "an end of its pods")
+    until_told(kfp, run, "KFP shows RUNNING, but there is neither a workflow nor a pod of it")
+
+
+def test_a_run_that_kfp_does_not_know(kfp: Kfp) -> None:
+    code, line = told(kfp, "00000000-0000-0000-0000-000000000000")
     assert code == 1
     assert line.startswith("nothing is known of a run 0000")
