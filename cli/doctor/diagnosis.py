@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cli.cluster import Object
+from cli.doctor.argo import ended_trouble, refusal_trouble
 from cli.doctor.finding import Finding, fail, ok, warn
 from cli.doctor.seen import Trouble, step_of
-from cli.doctor.troubles import pod_trouble, refusal_trouble
+from cli.doctor.troubles import pod_trouble
 from components.pods import RUN_LABEL
 from components.shared.run import resume_command
 
@@ -97,10 +98,11 @@ def _failed_without_a_pod(evidence: Evidence) -> Finding:
     if evidence.failure:
         step, message = evidence.failure.get("step"), str(evidence.failure.get("message", "")).rstrip(".")
         return fail("run", f"{step}: {message}", resume_command(evidence.run_id))
+    ended = ended_trouble(evidence.workflow)
+    if ended:
+        return _told(evidence, ended, failed=True)
     status = (evidence.workflow or {}).get("status") or {}
-    nodes = (status.get("nodes") or {}).values()
-    said = [str(node["message"]) for node in nodes if node.get("phase") in ("Failed", "Error") and node.get("message")]
-    seen = said[0] if said else str(status.get("message") or "its pods are gone, and nothing says why")
+    seen = str(status.get("message") or "its pods are gone, and nothing says why")
     return fail("run", f"{evidence.run_id} failed: {seen.rstrip('.')}", resume_command(evidence.run_id))
 
 
@@ -109,5 +111,8 @@ def _under_way(evidence: Evidence) -> Finding:
     if running:
         steps = ", ".join(sorted({step_of(pod) for pod in running}))
         return ok("run", f"{evidence.run_id} is under way: {steps}")
+    if evidence.workflow is not None and not (evidence.workflow.get("status") or {}).get("phase"):
+        see = "kubectl get pods -n kubeflow -l app=workflow-controller"
+        return warn("run", f"{evidence.run_id} has not begun: Argo's controller has not taken up its workflow", see)
     mend = f"kubectl get workflows,pods,events -n {evidence.namespace}"
     return warn("run", f"{evidence.run_id} has no running pod, and nothing holds it up that could be seen", mend)

@@ -164,7 +164,7 @@ CASES = (
         pods={"hours": {"train": 0.01}},
     ),
     KfpCase("speaks", train_speaks, ("train: The model x has no tokenizer: add one", FAILED)),
-    KfpCase("drained", train_sleeps, ("train: evicted on request", FAILED), befalls=True),
+    KfpCase("drained", train_sleeps, ("stopped from outside (SIGTERM), as by an eviction", FAILED), befalls=True),
     KfpCase("waits", train_judges, ("train: waits for the sandbox at",), inputs={"patience": 900.0}, befalls=True),
     KfpCase(
         "gives-up",
@@ -175,3 +175,4 @@ CASES = (
     ),
     KfpCase("workflow-gone", train_sleeps, (), befalls=True),
 )
+ENDS = KfpCase("ends", train_ends, ())

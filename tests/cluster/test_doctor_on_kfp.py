@@ -5,17 +5,23 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from kfp.compiler import Compiler
 
+from cli.endpoint import Endpoint
+from cli.submit import Place, continued
 from components.pods import RUN_LABEL
-from tests.cluster.cluster import Cluster
+from components.shared.errors import UserError
+from tests.cluster.cluster import Cluster, forwarded
 from tests.cluster.installation import ACCESS, BUCKET, SANDBOX, secret
-from tests.cluster.kfp_troubles import CASES, NPU, QUOTA, SECRETS, KfpCase
+from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, SECRETS, KfpCase
 from tests.cluster.record import evict
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -168,11 +174,91 @@ def test_the_sandbox_goes_away_in_mid_run(kfp: Kfp, without_sandbox: None, name:
 
 
 def test_a_run_whose_workflow_was_deleted(kfp: Kfp) -> None:
+    """KFP has no end for it, and terminating it fails; archived, it can be continued."""
     run = kfp.runs["workflow-gone"]
     kfp.at_work(run)
     kfp.cluster.kubectl("delete", "workflow", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
     eventually(lambda: not kfp.step_pods(run, "Running"), "an end of its pods")
+    line = until_told(kfp, run, "KFP shows RUNNING, but there is neither a workflow nor a pod of it", FAILED)
+    with pytest.raises(Exception, match="Failed to terminate"):
+        kfp.client.terminate_run(run)
+    until_told(kfp, run, "KFP shows CANCELING, but there is neither a workflow nor a pod of it")
+    endpoint = Endpoint.of(os.environ["KFP_ENDPOINT"])
+    with pytest.raises(UserError, match="is still canceling"):
+        continued(endpoint, run, {}, Place())
+    mend = line.partition(" -> ")[2].partition(";")[0].split()
+    assert mend[:3] == ["kfp", "run", "archive"]
+    kfp.cluster.run(str(Path(sys.executable).with_name("kfp")), "--endpoint", endpoint.url, *mend[1:])
+    given, _ = continued(endpoint, run, {}, Place())
+    assert given["resume_run"] == run
+
+
+def test_a_run_whose_schedule_was_deleted(kfp: Kfp) -> None:
+    """KFP's controller takes the workflow of a run along with its schedule."""
+    experiment = kfp.client.create_experiment("doctor-test").experiment_id
+    case = next(case for case in CASES if case.name == "workflow-gone")
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/pipeline.yaml"
+        Compiler().compile(case.pipeline(kfp.image, str(kfp.cluster.registry)), file)
+        options = {
+            "cron_expression": "*/5 * * * * *",
+            "no_catchup": True,
+            "max_concurrency": 1,
+            "enable_caching": False,
+        }
+        made = kfp.client.create_recurring_run(
+            experiment, "doctor-test", pipeline_package_path=file, params={}, enabled=True, **options
+        )
+    schedule = made.recurring_run_id
+
+    def fired() -> list[str]:
+        found = kfp.client.list_runs(experiment_id=experiment, page_size=20, sort_by="created_at desc").runs or []
+        return [str(run.run_id) for run in found if run.recurring_run_id == schedule]
+
+    run = eventually(fired, "a run of the schedule")[0]
+    kfp.runs["schedule-gone"] = run
+    kfp.at_work(run)
+    kfp.client.delete_recurring_run(schedule)
+    eventually(lambda: not kfp.step_pods(run, "Running"), "an end of its pods")
     until_told(kfp, run, "KFP shows RUNNING, but there is neither a workflow nor a pod of it")
+
+
+def test_a_persistence_agent_that_is_away(kfp: Kfp) -> None:
+    with scaled(kfp.cluster, SPACE, AGENT):
+        run = kfp.start(ENDS)
+        workflow = ("workflow", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
+        phases = "jsonpath={.status.phase}=Succeeded"
+        eventually(lambda: kfp.cluster.get(*workflow)["items"], "its workflow")
+        kfp.cluster.kubectl("wait", *workflow, f"--for={phases}", "--timeout=240s")
+        line = until_told(
+            kfp, run, "KFP shows RUNNING, but the workflow is Succeeded: its persistence agent lags behind"
+        )
+        assert line.endswith(f"kubectl rollout restart -n kubeflow {AGENT}")
+    eventually(lambda: kfp.state(run) == "SUCCEEDED", "the news of its end")
+    assert told(kfp, run) == (0, f"{run} has succeeded -> ")
+
+
+def test_a_controller_that_is_away(kfp: Kfp) -> None:
+    with scaled(kfp.cluster, SPACE, CONTROLLER):
+        run = kfp.start(ENDS)
+        code, line = told(kfp, run)
+        see = "kubectl get pods -n kubeflow -l app=workflow-controller"
+        seen = f"{run} has not begun: Argo's controller has not taken up its workflow"
+        assert (code, line) == (0, f"{seen} -> {see}")
+
+
+def test_a_failed_run_whose_pods_are_gone(kfp: Kfp, installed: tuple[str, str]) -> None:
+    """Argo's word for its end; where the store is at hand, the step's own sentence."""
+    run = kfp.runs["speaks"]
+    eventually(lambda: kfp.state(run) == "FAILED", "its failure")
+    kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
+    until_told(kfp, run, "train-speaks: main: Error (exit code 1) -> " + FAILED)
+    with forwarded(kfp.cluster, installed[0], "minio", 9000) as port:
+        where = {"S3_ENDPOINT": f"127.0.0.1:{port}", "S3_SECURE": "false", "GRPO_STORE": f"s3://{BUCKET}/prefix"}
+        code, line = told(kfp, run, **where, **ACCESS)
+    assert (code, line.partition(" -> ")[0]) == (1, "train: The model x has no tokenizer: add one")
+    kfp.cluster.kubectl("delete", "workflow", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
+    assert told(kfp, run)[1].startswith(f"{run} failed: its pods are gone, and nothing says why")
 
 
 def test_a_run_that_kfp_does_not_know(kfp: Kfp) -> None:
