@@ -16,6 +16,7 @@ from components.pods import Pods, place
 IMAGE = "registry.example/prepare:1"  # of the components as they are defined; replaced by the one that was pushed
 REGISTRY = "registry.example"  # stands for the cluster's own
 QUOTA, NPU = "doctor-test", "example.com/npu"  # a quota that forbids this resource
+REFUSED = {"doctor-test": "refused"}  # a label with which no pod is let in
 SECRETS = {"sandbox_secret": "doctor-test-sandbox", "store_secret": "doctor-test-store"}
 SMALL = {"train_cpu": "10m", "train_memory": "256Mi", "gpus": "0", **SECRETS}
 FAILED = "python pipeline.py run --resume {run}"
@@ -137,6 +138,12 @@ CASES = (
             "kubectl describe quota -n kubeflow",
         ),
         given={"gpu_resource": NPU, "gpus": "1"},
+    ),
+    KfpCase(
+        "refused",
+        train_sleeps,
+        ("train-sleeps: its pod was refused: ", "ValidatingAdmissionPolicy 'doctor-test'", "kubectl get events"),
+        pods={"labels": REFUSED},
     ),
     KfpCase(
         "image",

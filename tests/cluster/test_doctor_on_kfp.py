@@ -21,7 +21,7 @@ from components.pods import RUN_LABEL
 from components.shared.errors import UserError
 from tests.cluster.cluster import Cluster, forwarded
 from tests.cluster.installation import ACCESS, BUCKET, SANDBOX, secret
-from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, SECRETS, KfpCase
+from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, REFUSED, SECRETS, KfpCase
 from tests.cluster.record import evict
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -87,6 +87,27 @@ def scaled(cluster: Cluster, namespace: str, name: str) -> Iterator[None]:
         cluster.kubectl("rollout", "status", name, "-n", namespace, "--timeout=120s")
 
 
+def refusal() -> list[dict[str, Any]]:
+    """A policy that lets no pod with a certain label into KFP's namespace, as an organisation's own might."""
+    ((key, value),) = REFUSED.items()
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    group = "admissionregistration.k8s.io/v1"
+    metadata = {"name": "doctor-test"}
+    policy = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "not here"}],
+    }
+    where = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SPACE}},
+        "objectSelector": {"matchLabels": {key: value}},
+    }
+    binding = {"policyName": "doctor-test", "validationActions": ["Deny"], "matchResources": where}
+    return [
+        {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": policy},
+        {"apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": binding},
+    ]
+
+
 @pytest.fixture(scope="module")
 def kfp(cluster: Cluster, doctor_images: dict[str, str], installed: tuple[str, str]) -> Iterator[Kfp]:
     """Every case's run, started; the runs and all that they used are gone afterwards."""
@@ -104,7 +125,8 @@ def kfp(cluster: Cluster, doctor_images: dict[str, str], installed: tuple[str, s
     }
     where = {"S3_ENDPOINT": f"minio.{space}:9000", "S3_SECURE": "false", "GRPO_STORE": f"s3://{BUCKET}/prefix"}
     sandbox_secret = {**secret(SPACE, SECRETS["sandbox_secret"]), "data": {"TOKEN": token}}
-    used = [quota, sandbox_secret, secret(SPACE, SECRETS["store_secret"], **where, **ACCESS)]
+    store_secret = secret(SPACE, SECRETS["store_secret"], **where, **ACCESS)
+    used = [quota, sandbox_secret, store_secret, *refusal()]
     cluster.apply(*used)
     client = Client(os.environ["KFP_ENDPOINT"])
     place = Kfp(cluster, client, doctor_images["prepare"], f"http://sandbox.{contained}:8080", {})
@@ -249,6 +271,11 @@ def test_a_controller_that_is_away(kfp: Kfp) -> None:
 
 def test_a_failed_run_whose_pods_are_gone(kfp: Kfp, installed: tuple[str, str]) -> None:
     """Argo's word for its end; where the store is at hand, the step's own sentence."""
+    run = kfp.runs["memory"]
+    eventually(lambda: kfp.state(run) == "FAILED", "its failure")
+    kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
+    killed = "train-fills-memory: killed for want of memory (OOMKilled); its pod is gone"
+    until_told(kfp, run, f"{killed} -> --train-memory with more", FAILED)
     run = kfp.runs["speaks"]
     eventually(lambda: kfp.state(run) == "FAILED", "its failure")
     kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")

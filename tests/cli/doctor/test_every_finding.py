@@ -109,11 +109,11 @@ PROVOKED = {
     "waits for the sandbox at {}: {}": f"{KFP}::test_the_sandbox_goes_away_in_mid_run",
     "gave up for want of the sandbox: {}": f"{KFP}::test_the_sandbox_goes_away_in_mid_run",
     # a run: its workflow, and KFP's word for it
-    "its pod was refused: {}": f"{KFP}::test_a_pod_that_its_namespace_refuses",
+    "its pod was refused: {}": IN_TROUBLE,
     "stopped from outside (SIGTERM), as by an eviction, a drain or a deletion; its pod is gone": (
         f"{KFP}::test_a_step_that_is_drained"
     ),
-    "killed for want of memory (OOMKilled); its pod is gone": f"{KFP}::test_failed_runs_whose_pods_are_gone",
+    "killed for want of memory (OOMKilled); its pod is gone": f"{KFP}::test_a_failed_run_whose_pods_are_gone",
     "diagnosis._failed_without_a_pod: {} failed: {}": f"{KFP}::test_a_failed_run_whose_pods_are_gone",
     "diagnosis._failed_without_a_pod: {}: {}": f"{KFP}::test_a_failed_run_whose_pods_are_gone",
     "KFP shows {}, but the workflow is {}: its persistence agent lags behind": (
