@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -85,3 +86,47 @@ def test_a_required_layer_that_is_missing(cluster, installed, doctor_images):
         said = readyz(cluster, contained)
         assert "503" in said or "ServiceUnavailable" in said or "currently unable" in said, said
         assert findings["sandbox pods"][0]["state"] == "FAIL"
+
+
+@pytest.mark.parametrize("handler", ["no-such-handler", "runc"])
+def test_the_gvisor_overlay(cluster, installed, doctor_images, handler):
+    """A node without the runtime class's handler cannot start the pod, which is said; where it has one, it judges.
+
+    What stands for gVisor here is runc: how the overlay fits together is tried, not gVisor.
+    """
+    space, _ = installed
+    with cluster.namespace("doctor-gvisor", RESTRICTED) as contained:
+        token = cluster.get("secret", SANDBOX, "-n", space)["data"]["TOKEN"]
+        objects = sandbox(cluster, contained, doctor_images["sandbox"], "x", overlay="local,gvisor")
+        for each in objects:
+            if each["kind"] == "Secret":
+                each["data"]["TOKEN"] = token
+            if each["kind"] == "Deployment":
+                pod = each["spec"]["template"]["spec"]
+                assert pod["runtimeClassName"] == "grpo-code-gvisor"
+                assert "--runtime=gvisor" in pod["containers"][0]["args"]
+                pod["runtimeClassName"] = contained  # the cluster's own may be in use
+        metadata = {"name": contained}
+        cluster.apply(
+            {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": handler}
+        )
+        try:
+            cluster.apply(*objects)
+            if handler == "runc":
+                cluster.kubectl("rollout", "status", "-n", contained, "deployment/sandbox", "--timeout=120s")
+                assert json.loads(readyz(cluster, contained))["runtime"] == "gvisor"
+            else:
+                reason = ("--field-selector", "reason=FailedCreatePodSandBox")
+                deadline = time.monotonic() + 60
+                while not cluster.get("events", "-n", contained, *reason)["items"] and time.monotonic() < deadline:
+                    time.sleep(1)
+            _, findings = doctor(cluster, space, contained)
+            if handler == "runc":
+                assert [findings[check][0]["state"] for check in ("sandbox", "sandbox layers")] == ["ok", "ok"]
+            else:
+                (found,) = findings["sandbox pods"]
+                assert found["state"] == "FAIL"
+                assert "cannot start: Failed to create pod sandbox" in found["seen"]
+                assert f'"{handler}"' in found["seen"]
+        finally:
+            cluster.kubectl("delete", "runtimeclass", contained)
