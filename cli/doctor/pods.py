@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cli.cluster import Cluster, Object
+from cli.cluster import Cluster, Forbidden, Object
 from cli.doctor.seen import IMAGE_REASONS
 from components.shared.errors import InfraError
 
@@ -139,12 +139,15 @@ class ProbePods:
 
     def sweep(self, namespaces: list[str]) -> int:
         """Delete what a doctor that was killed has left behind; returns how many pods that were."""
-        removed = 0
+        removed, found = 0, list[tuple[str, Object]]()
         for namespace in namespaces:
-            for pod in self.cluster.list("pods", namespace=namespace, labelSelector=DOCTOR_LABEL):
-                if _age_seconds(pod) > OLDEST_SECONDS:
-                    self.cluster.delete("pods", pod["metadata"]["name"], namespace=namespace)
-                    removed += 1
+            with contextlib.suppress(Forbidden):  # who may not look there has left nothing there
+                pods = self.cluster.list("pods", namespace=namespace, labelSelector=DOCTOR_LABEL)
+                found += [(namespace, pod) for pod in pods]
+        for namespace, pod in found:
+            if _age_seconds(pod) > OLDEST_SECONDS:
+                self.cluster.delete("pods", pod["metadata"]["name"], namespace=namespace)
+                removed += 1
         return removed
 
     def run(self, probe: Probe) -> Outcome:
