@@ -184,10 +184,33 @@ def test_a_run_in_trouble(kfp: Kfp, case: KfpCase) -> None:
 
 
 def test_a_step_that_is_drained(kfp: Kfp) -> None:
-    """Evicted through the API, as `kubectl drain` does it; Argo keeps the pod until it has read its end."""
+    """Evicted through the API, as `kubectl drain` does it. Argo may see the pod's end, or that it is gone, first.
+
+    In the one case the step has failed, in the other it was lost and is started again.
+    """
     run = kfp.runs["drained"]
-    evict(kfp.cluster, SPACE, kfp.at_work(run))
-    until_told(kfp, run, *next(case for case in CASES if case.name == "drained").said)
+    pod = kfp.at_work(run)
+    evict(kfp.cluster, SPACE, pod)
+    begun = (0, f"{run} is under way: train -> ")
+    failed = "train-sleeps: stopped from outside (SIGTERM), as by an eviction, a drain or a deletion; its pod is gone"
+
+    def settled() -> bool:
+        again = [name for name in kfp.step_pods(run, "Running") if name != pod]
+        return (bool(again) and told(kfp, run) == begun) or told(kfp, run)[1].startswith(failed)
+
+    eventually(settled, "a pod in its place, or the sentence that it was stopped")
+
+
+def test_a_step_that_is_stopped(kfp: Kfp) -> None:
+    """By a signal to the pod's first process, as a node sends it; then without the pod."""
+    run = kfp.runs["stopped"]
+    stop = "import os; os.kill(1, 15)"
+    kfp.cluster.kubectl("exec", kfp.at_work(run), "-n", SPACE, "-c", "main", "--", "python", "-c", stop)
+    until_told(kfp, run, "train: stopped from outside (SIGTERM), as when it is deleted", FAILED)
+    eventually(lambda: kfp.state(run) == "FAILED", "its failure")
+    kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
+    words = "train-sleeps: stopped from outside (SIGTERM), as by an eviction, a drain or a deletion; its pod is gone"
+    until_told(kfp, run, f"{words} -> {FAILED}")
 
 
 @pytest.mark.parametrize("name", ["waits", "gives-up"])
