@@ -275,9 +275,7 @@ def test_a_persistence_agent_that_is_away(kfp: Kfp) -> None:
         phases = "jsonpath={.status.phase}=Succeeded"
         eventually(lambda: kfp.cluster.get(*workflow)["items"], "its workflow")
         kfp.cluster.kubectl("wait", *workflow, f"--for={phases}", "--timeout=240s")
-        line = until_told(
-            kfp, run, "KFP shows RUNNING, but the workflow is Succeeded: its persistence agent lags behind"
-        )
+        line = until_told(kfp, run, "but the workflow is Succeeded: its persistence agent lags behind")
         assert line.endswith(f"kubectl rollout restart -n kubeflow {AGENT}")
     eventually(lambda: kfp.state(run) == "SUCCEEDED", "the news of its end")
     assert told(kfp, run) == (0, f"{run} has succeeded -> ")
