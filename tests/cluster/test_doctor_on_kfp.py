@@ -192,7 +192,7 @@ def test_a_step_that_is_drained(kfp: Kfp) -> None:
     pod = kfp.at_work(run)
     evict(kfp.cluster, SPACE, pod)
     begun = (0, f"{run} is under way: train -> ")
-    failed = "train-sleeps: stopped from outside (SIGTERM), as by an eviction, a drain or a deletion; its pod is gone"
+    failed = "train: stopped from outside (SIGTERM), as by an eviction, a drain or a deletion; its pod is gone"
 
     def settled() -> bool:
         again = [name for name in kfp.step_pods(run, "Running") if name != pod]
@@ -209,7 +209,7 @@ def test_a_step_that_is_stopped(kfp: Kfp) -> None:
     until_told(kfp, run, "train: stopped from outside (SIGTERM), as when it is deleted", FAILED)
     eventually(lambda: kfp.state(run) == "FAILED", "its failure")
     kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
-    words = "train-sleeps: stopped from outside (SIGTERM), as by an eviction, a drain or a deletion; its pod is gone"
+    words = "train: stopped from outside (SIGTERM), as by an eviction, a drain or a deletion; its pod is gone"
     until_told(kfp, run, f"{words} -> {FAILED}")
 
 
@@ -295,12 +295,12 @@ def test_a_failed_run_whose_pods_are_gone(kfp: Kfp, installed: tuple[str, str]) 
     run = kfp.runs["memory"]
     eventually(lambda: kfp.state(run) == "FAILED", "its failure")
     kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
-    killed = "train-fills-memory: killed for want of memory (OOMKilled); its pod is gone"
+    killed = "train: killed for want of memory (OOMKilled); its pod is gone"
     until_told(kfp, run, f"{killed} -> --train-memory with more", FAILED)
     run = kfp.runs["speaks"]
     eventually(lambda: kfp.state(run) == "FAILED", "its failure")
     kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
-    until_told(kfp, run, "train-speaks: main: Error (exit code 1) -> " + FAILED)
+    until_told(kfp, run, "train: main: Error (exit code 1) -> " + FAILED)
     with forwarded(kfp.cluster, installed[0], "minio", 9000) as port:
         where = {"S3_ENDPOINT": f"127.0.0.1:{port}", "S3_SECURE": "false", "GRPO_STORE": f"s3://{BUCKET}/prefix"}
         code, line = told(kfp, run, **where, **ACCESS)
