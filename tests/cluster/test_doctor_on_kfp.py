@@ -79,8 +79,12 @@ def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE) -
 @contextlib.contextmanager
 def scaled(cluster: Cluster, namespace: str, name: str) -> Iterator[None]:
     """A deployment without pods, for as long as the block lasts."""
+    selector = cluster.get(name, "-n", namespace)["spec"]["selector"]["matchLabels"]
+    labels = ",".join(f"{key}={value}" for key, value in selector.items())
     cluster.kubectl("scale", name, "-n", namespace, "--replicas=0")
     try:
+        # one that is being ended works on for a while
+        cluster.kubectl("wait", "pod", "-n", namespace, "-l", labels, "--for=delete", "--timeout=120s")
         yield
     finally:
         cluster.kubectl("scale", name, "-n", namespace, "--replicas=1")
