@@ -3,8 +3,8 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: compile help setup run test lint lock images push deploy undeploy sandbox gpu-check bench-demo bench-sandbox bench-train
-export REGISTRY TAG BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
+.PHONY: compile help setup run test e2e e2e-kfp lint lock images push deploy undeploy sandbox gpu-check bench-demo bench-sandbox bench-train
+export REGISTRY TAG KFP_ENDPOINT BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
 
 # Settled once, so that what is pushed is what was built.
 ifneq (,$(filter compile images push deploy,$(MAKECMDGOALS)))
@@ -12,7 +12,7 @@ TAG := $(or $(TAG),$(shell $(PYTHON) -m cli.images tag))
 endif
 
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
 setup: ## Install everything into .venv (the other targets do it too)
 	@$(PYTHON) cli/bootstrap.py
@@ -22,6 +22,12 @@ run: setup ## Run the whole pipeline on the demo, on this machine
 
 test: setup ## Run the hermetic tests
 	@HF_HUB_OFFLINE=1 $(PY) -m pytest -n auto --dist loadfile $(ARGS)
+
+e2e: setup ## The tests on the cluster of kubectl, timed: make e2e REGISTRY=ghcr.io/me
+	@$(PY) -m tests.e2e cluster $(ARGS)
+
+e2e-kfp: setup ## The same on Kubeflow Pipelines: make e2e-kfp REGISTRY=… KFP_ENDPOINT=http://localhost:8080
+	@$(PY) -m tests.e2e kfp $(ARGS)
 
 lint: setup ## Check style and types
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy

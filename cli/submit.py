@@ -18,6 +18,7 @@ from components.shared.store import in_bucket, store_at_hand, store_is_known
 
 EXPERIMENT = "grpo-code"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
+ARCHIVED = "ARCHIVED"  # what KFP stores of a run that somebody has put away: the only end for one without a workflow
 Say = Callable[[str], None]
 
 
@@ -97,12 +98,16 @@ def run_of(endpoint: Endpoint, run_id: str) -> Any:
 def continued(endpoint: Endpoint, run_id: str, given: dict[str, Any], place: Place) -> tuple[dict[str, Any], Place]:
     """What goes on with a failed run: its parameters and its place with the given ones over them, `resume_run` set.
 
-    UserError while that run works, when it has succeeded, or when a given value is one that may not change.
+    UserError while that run works (unless it was archived: its workflow is lost, and KFP has no end for it), when it
+    has succeeded, or when a given value is one that may not change.
     """
     run = run_of(endpoint, run_id)
     state = str(run.state)
-    if state not in ENDED:
-        raise UserError(f"Run {run_id} is still {state.lower()}: wait for its end, or terminate it in KFP's UI.")
+    if state not in ENDED and str(run.storage_state) != ARCHIVED:
+        raise UserError(
+            f"Run {run_id} is still {state.lower()}: wait for its end, or terminate it in KFP's UI; a run that `doctor "
+            f"--run {run_id}` calls lost can be given up with `kfp run archive {run_id}`."
+        )
     if state == "SUCCEEDED":
         raise UserError(f"Run {run_id} has succeeded: there is nothing to continue; leave --resume out for a new run.")
     then = _parameters_of(run)

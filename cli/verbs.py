@@ -12,16 +12,12 @@ from cli import parameters
 from cli.compiling import check_fixed, check_name, fixed_options, take_fixed, write_pipeline
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
 from cli.identifiers import RunId, RunIdOrLatest, ScheduleId
-from cli.submit import EXPERIMENT, Place, continued, parameters_for_cluster, start_run
+from cli.kept import as_text, options_of_run
+from cli.submit import EXPERIMENT, Place, continued, parameters_for_cluster, run_of, start_run
 from components.shared.errors import InfraError, UserError
 
 note = partial(click.echo, err=True)
-NOT_KEPT = (
-    "Parameters, revisions, service account and pipeline root are those of the run that is continued; what is fixed at "
-    "compile is not kept with a run: give "
-    + ", ".join(option.opts[0] for option in fixed_options())
-    + " again if it had any."
-)
+DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 def compile_command() -> click.Command:
@@ -81,7 +77,7 @@ def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> 
     endpoint, fixed_given, place, given = _submitted(options)
     if resume is not None:
         given, place = continued(endpoint, resume, given, place)
-        note(NOT_KEPT)
+        fixed_given |= _kept(endpoint, resume)
     wanted = parameters_for_cluster(given, note)
     run_id = start_run(endpoint, take_fixed(fixed_given), wanted, place, name or f"grpo-code {wanted['model_name']}")
     click.echo(f"Started run {run_id}" + (f", which continues {wanted['resume_run']}" if resume is not None else ""))
@@ -95,6 +91,18 @@ def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> 
 
         return watch(endpoint, run_id, namespace=endpoint.namespace)
     return 0
+
+
+def _kept(endpoint: Endpoint, resume: str) -> dict[str, Any]:
+    """What was fixed for the run that is continued, but for the options that are given now; it is said."""
+    context = click.get_current_context()
+    kept = options_of_run(endpoint, run_of(endpoint, resume))
+    kept = {name: value for name, value in kept.items() if context.get_parameter_source(name) is DEFAULT}
+    note(
+        f"Parameters, revisions, service account, pipeline root and what is fixed at compile are those of {resume}, "
+        f"but for what is given now. {as_text(kept)}".rstrip()
+    )
+    return kept
 
 
 def schedule_command() -> click.Group:
@@ -243,7 +251,6 @@ def _logs(run_id: str, step: str | None, context: str | None, **options: Any) ->
 
 def _archive_of(endpoint: Endpoint, run_id: str) -> tuple[str, str]:
     """Where KFP has put a run's logs: (pipeline root, pipeline's name)."""
-    from cli.submit import run_of
     from cli.uploading import PIPELINE
 
     run = run_of(endpoint, run_id)

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 OURS = re.compile(r"(?:python3? pipeline\.py|make)(?=\s|$)")
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1$", re.MULTILINE | re.DOTALL)
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-TARGETS = set(re.findall(r"(?m)^([a-z-]+):.*## ", MAKEFILE))
+TARGETS = set(re.findall(r"(?m)^([a-z0-9-]+):.*## ", MAKEFILE))
 VARIABLES = set(re.findall(r"(?m)^export (.+)$", MAKEFILE)[0].split()) | set(
     re.findall(r"\$\((?:or \$\()?([A-Z]+)\)", MAKEFILE)
 )

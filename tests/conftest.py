@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,14 @@ def problems_of(file: Path, count: int | None = None) -> list[Problem]:
 def demo_problems(count: int) -> list[Problem]:
     """The demo's first training problems."""
     return problems_of(ROOT / "demo/problems/train.jsonl", count)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

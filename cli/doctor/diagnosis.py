@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cli.cluster import Object
+from cli.doctor.argo import ended_trouble, refusal_trouble
 from cli.doctor.finding import Finding, fail, ok, warn
 from cli.doctor.seen import Trouble, step_of
-from cli.doctor.troubles import pod_trouble, refusal_trouble
+from cli.doctor.troubles import pod_trouble
 from components.pods import RUN_LABEL
 from components.shared.run import resume_command
 
 OVER = {"Succeeded": "SUCCEEDED", "Failed": "FAILED", "Error": "FAILED"}  # Argo's phases and KFP's word for each
-UNDER_WAY = ("PENDING", "RUNNING", "")
+UNDER_WAY = ("PENDING", "RUNNING", "CANCELING")  # KFP's words for a run that has not ended
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _told(evidence: Evidence, trouble: Trouble, failed: bool) -> Finding:
 
 def _stale(evidence: Evidence, phase: str) -> Finding | None:
     """KFP's word against Argo's: a run that KFP shows as under way while its workflow is over or gone."""
-    if evidence.run_state not in ("PENDING", "RUNNING"):
+    if evidence.run_state not in UNDER_WAY:
         return None
     restart = "kubectl rollout restart -n kubeflow deployment/ml-pipeline-persistenceagent"
     if phase in OVER:
@@ -87,7 +88,8 @@ def _stale(evidence: Evidence, phase: str) -> Finding | None:
         return fail("run", seen, restart + then)
     if evidence.workflow is None and not evidence.pods:
         seen = f"KFP shows {evidence.run_state}, but there is neither a workflow nor a pod of it"
-        return fail("run", seen, f"kfp run terminate {evidence.run_id}; then: {resume_command(evidence.run_id)}")
+        # KFP cannot end such a run: terminating it fails, and leaves it CANCELING for ever
+        return fail("run", seen, f"kfp run archive {evidence.run_id}; then: {resume_command(evidence.run_id)}")
     return None
 
 
@@ -96,10 +98,11 @@ def _failed_without_a_pod(evidence: Evidence) -> Finding:
     if evidence.failure:
         step, message = evidence.failure.get("step"), str(evidence.failure.get("message", "")).rstrip(".")
         return fail("run", f"{step}: {message}", resume_command(evidence.run_id))
+    ended = ended_trouble(evidence.workflow)
+    if ended:
+        return _told(evidence, ended, failed=True)
     status = (evidence.workflow or {}).get("status") or {}
-    nodes = (status.get("nodes") or {}).values()
-    said = [str(node["message"]) for node in nodes if node.get("phase") in ("Failed", "Error") and node.get("message")]
-    seen = said[0] if said else str(status.get("message") or "its pods are gone, and nothing says why")
+    seen = str(status.get("message") or "its pods are gone, and nothing says why")
     return fail("run", f"{evidence.run_id} failed: {seen.rstrip('.')}", resume_command(evidence.run_id))
 
 
@@ -108,5 +111,8 @@ def _under_way(evidence: Evidence) -> Finding:
     if running:
         steps = ", ".join(sorted({step_of(pod) for pod in running}))
         return ok("run", f"{evidence.run_id} is under way: {steps}")
+    if evidence.workflow is not None and not (evidence.workflow.get("status") or {}).get("phase"):
+        see = "kubectl get pods -n kubeflow -l app=workflow-controller"
+        return warn("run", f"{evidence.run_id} has not begun: Argo's controller has not taken up its workflow", see)
     mend = f"kubectl get workflows,pods,events -n {evidence.namespace}"
     return warn("run", f"{evidence.run_id} has no running pod, and nothing holds it up that could be seen", mend)

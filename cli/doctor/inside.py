@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,12 +61,12 @@ def addresses(url: str) -> list[tuple[str, int]]:
     return sorted({(str(row[4][0]), port) for row in rows})
 
 
-def ask(url: str, body: dict[str, Any] | None = None, token: str = "") -> dict[str, Any]:
+def ask(url: str, body: dict[str, Any] | None = None, token: str = "", seconds: float = 5.0) -> dict[str, Any]:
     """An HTTP answer as {"status", "body"}; body is JSON, or text where it is none; status 0 without an answer."""
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
     request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)
     try:
-        with urllib.request.urlopen(request, timeout=15.0) as answer:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
             status, data = answer.status, answer.read()
     except urllib.error.HTTPError as error:
         status, data = error.code, error.read()
@@ -83,24 +84,32 @@ def sandbox(urls: list[str], known: list[list[Any]], seconds: float) -> list[dic
     known: [host, port] of replicas, asked where a name is unknown, as it is while none of them is ready.
     """
     found: list[dict[str, Any]] = []
+    places: list[tuple[str, str, int]] = []
     for url in urls:
         try:
             behind = addresses(url)
         except OSError as error:
             found.append({"url": url, "reached": f"its name is unknown: {error}"})
             behind = [(host, port) for host, port in known]
-        scheme = urlsplit(url).scheme
-        for host, port in behind:
-            place = f"{scheme}://{host}:{port}" if scheme == "http" else url
-            reached = reach({"": [host, port]}, wanted=True, seconds=seconds)[""]
-            replica: dict[str, Any] = {"url": place, "reached": reached}
-            if reached == "open":
-                item = {"id": "doctor", **PROGRAM, "timeout_s": 5}
-                token = os.environ.get("GRPO_SANDBOX_TOKEN", "")
-                replica["ready"] = ask(place + "/readyz")
-                replica["verdict"] = ask(place + "/v1/verdicts", {"items": [item]}, token)
-            found.append(replica)
+        plain = urlsplit(url).scheme == "http"
+        places += [(f"http://{host}:{port}" if plain else url, host, port) for host, port in behind]
+    if places:
+        with ThreadPoolExecutor(max_workers=min(32, len(places))) as pool:  # one that hangs holds up no other
+            found += pool.map(lambda place: replica(*place, seconds=seconds), places)
     return found
+
+
+def replica(place: str, host: str, port: int, *, seconds: float) -> dict[str, Any]:
+    """One replica's state and verdict; a service that does not answer about itself is not asked for a verdict."""
+    reached = reach({"": [host, port]}, wanted=True, seconds=seconds)[""]
+    told: dict[str, Any] = {"url": place, "reached": reached}
+    if reached == "open":
+        told["ready"] = told["verdict"] = ask(place + "/readyz")
+        if told["ready"]["status"]:
+            item = {"id": "doctor", **PROGRAM, "timeout_s": 5}
+            token = os.environ.get("GRPO_SANDBOX_TOKEN", "")
+            told["verdict"] = ask(place + "/v1/verdicts", {"items": [item]}, token, seconds=12.0)
+    return told
 
 
 def store(key: str, seconds: float) -> dict[str, str]:

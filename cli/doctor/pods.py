@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cli.cluster import Cluster, Object
+from cli.cluster import Cluster, Forbidden, Object
 from cli.doctor.seen import IMAGE_REASONS
 from components.shared.errors import InfraError
 
@@ -21,6 +21,7 @@ POLL_SECONDS = 0.4
 GRACE_SECONDS = 5  # to remove the object from the bucket
 OLDEST_SECONDS = 120  # a probe pod older than this belongs to a doctor that was killed
 USER_ID = 65532
+UNFINISHED = "not done in time"  # how the trouble of a probe begins that was given up
 
 
 Order = tuple[str, dict[str, Any]]  # a check of inside.py, and its arguments
@@ -138,12 +139,15 @@ class ProbePods:
 
     def sweep(self, namespaces: list[str]) -> int:
         """Delete what a doctor that was killed has left behind; returns how many pods that were."""
-        removed = 0
+        removed, found = 0, list[tuple[str, Object]]()
         for namespace in namespaces:
-            for pod in self.cluster.list("pods", namespace=namespace, labelSelector=DOCTOR_LABEL):
-                if _age_seconds(pod) > OLDEST_SECONDS:
-                    self.cluster.delete("pods", pod["metadata"]["name"], namespace=namespace)
-                    removed += 1
+            with contextlib.suppress(Forbidden):  # who may not look there has left nothing there
+                pods = self.cluster.list("pods", namespace=namespace, labelSelector=DOCTOR_LABEL)
+                found += [(namespace, pod) for pod in pods]
+        for namespace, pod in found:
+            if _age_seconds(pod) > OLDEST_SECONDS:
+                self.cluster.delete("pods", pod["metadata"]["name"], namespace=namespace)
+                removed += 1
         return removed
 
     def run(self, probe: Probe) -> Outcome:
@@ -180,7 +184,7 @@ class ProbePods:
         found: dict[str, Any] = {}
         with contextlib.suppress(InfraError):  # what it had found by then counts; one that never started has no log
             found, _ = parse(self.cluster.log(name, namespace=namespace) or "")
-        return Outcome(found, f"not done in time; last seen {reason or 'running'} {message}".strip(), pod)
+        return Outcome(found, f"{UNFINISHED}; last seen {reason or 'running'} {message}".strip(), pod)
 
     def _ended(self, namespace: str, name: str, pod: Object) -> Outcome:
         text = self.cluster.log(name, namespace=namespace) or ""

@@ -17,7 +17,7 @@ from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.inside_findings import hub_finding, layer_findings, replica_findings, store_finding, wanted_from_hub
 from cli.doctor.installation import SANDBOX_KEY, Installation, selected_pods
 from cli.doctor.needs import steps_of
-from cli.doctor.pods import Order, Outcome, Probe, ProbePods, secret_env
+from cli.doctor.pods import UNFINISHED, Order, Outcome, Probe, ProbePods, secret_env
 from cli.doctor.seen import IMAGE_REASONS
 from components.pods import SANDBOX_CLIENT, STORE_KEYS, labels_of
 from components.pods import STEPS as PODS
@@ -45,9 +45,9 @@ def probe_findings(place: Installation, pods: ProbePods, key: str) -> Iterator[F
         outcomes = dict(zip(probes, pool.map(pods.run, probes.values()), strict=True))
     for name, probe in probes.items():
         if name.startswith("image "):
-            yield image_finding(name, probe.image, outcomes[name])
+            yield image_finding(name, probe.image, outcomes[name], place.namespace)
     client = outcomes["client"]
-    yield image_finding("image prepare", probes["client"].image, client)
+    yield image_finding("image prepare", probes["client"].image, client, place.namespace)
     if client.trouble and not client.found:
         for check in ("store", "sandbox", "sandbox layers", "hub", "policy in", "policy out"):
             yield skipped(check, f"no pod could look: {client.trouble}")
@@ -62,7 +62,7 @@ def client_findings(client: Outcome, place: Installation) -> Iterator[Finding]:
     seen = f"gave no answer while the probe ran ({client.trouble})"
     if "sandbox" in client.found:
         yield from replica_findings(client.found["sandbox"], place)
-        yield from layer_findings(client.found["sandbox"])
+        yield from layer_findings(client.found["sandbox"], place)
     else:
         yield fail("sandbox", f"{place.parameters['sandbox_url']} {seen}", "kubectl get pods,networkpolicies -A")
     if "store" in client.found:
@@ -179,15 +179,19 @@ def outside_targets(place: Installation) -> Targets:
     return {name: target for name, target in found.items() if target[0] not in ("", "None")}
 
 
-def image_finding(check: str, used: str, outcome: Outcome) -> Finding:
-    """Whether a pod with the image came so far as to run."""
+def image_finding(check: str, used: str, outcome: Outcome, space: str) -> Finding:
+    """Whether a pod with the image came so far as to run; space: the namespace in which it was to."""
     mend = "make images push REGISTRY=… TAG=…  # and the same REGISTRY and TAG here"
     if not outcome.trouble or outcome.found:
         return ok(check, f"{used} was pulled and runs")
     if outcome.trouble.startswith(IMAGE_REASONS):
         return fail(check, f"{used} cannot be pulled: {outcome.trouble}", mend)
-    if outcome.trouble.startswith("not done in time"):
+    if "Unschedulable" in outcome.trouble:
+        return warn(check, f"{used}: {outcome.trouble}", "no node took its pod: the lines about nodes say why")
+    if outcome.trouble.startswith(UNFINISHED):
         return warn(check, f"{used}: {outcome.trouble}", "run the doctor again: pulling a large image takes minutes")
+    if "refused POST" in outcome.trouble:
+        mend = f"kubectl describe quota,limitrange -n {space}"
     return fail(check, f"no pod with {used} could run: {outcome.trouble}", mend)
 
 

@@ -8,6 +8,7 @@ from cli.cluster import Object
 from components.pods import MAIN, STEP_LABEL, STEPS
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")  # a kubelet's words
+SIGKILL, SIGTERM = 137, 143  # exit codes of what a signal has ended
 LABEL_OF_EXECUTOR = re.compile(r'"executorLabel"\s*:\s*"exec-([\w-]+)"')
 
 
@@ -84,5 +85,14 @@ def step_of(pod: Object) -> str:
 
 def option(seen: Seen, kind: str) -> str:
     """The parameter that sizes a pod: `--train-memory`; fetch_model, for one, goes by prepare's."""
-    step = step_of(seen.pod)
+    return option_of(step_of(seen.pod), kind)
+
+
+def option_of(step: str, kind: str) -> str:
     return f"--{STEPS[step].size if step in STEPS else step}-{kind}"
+
+
+def short(text: str, longest: int = 240) -> str:
+    """One line of a text, cut between words where it is longer."""
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0] + " …"

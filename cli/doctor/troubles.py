@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cli.cluster import Object
 from cli.doctor.capacity import barring, name_of, shown_taint, tolerating
-from cli.doctor.seen import IMAGE_REASONS, Seen, Trouble, option, step_of
+from cli.doctor.seen import IMAGE_REASONS, SIGKILL, SIGTERM, Seen, Trouble, option, short, step_of
 from cli.namespaces import SANDBOX_NAMESPACE
 from components.pods import MAIN, STEPS
 
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-SIGKILL, SIGTERM = 137, 143
 STEPS_SENTENCE = re.compile(r"([a-z][a-z_-]*): (.+\.)")
 DEFECT = re.compile(r"[\w.]+(Error|Exception)\b.*")
 LAST_LINES = 25
@@ -127,7 +126,7 @@ def _image(seen: Seen) -> Told:
                 "?",
             )
             why = seen.event("Failed", containing="pull image") or waiting.get("message", "")
-            return f"the image {image} cannot be pulled: {_short(why)}", "make images push REGISTRY=… TAG=…", False
+            return f"the image {image} cannot be pulled: {short(why)}", "make images push REGISTRY=… TAG=…", False
     return None
 
 
@@ -145,7 +144,7 @@ def _config(seen: Seen) -> Told:
         if key:
             mend = f"kubectl edit secret {key[3]} -n {key[2]}"
             return f"the Secret {key[3]} in {key[2]} has no key {key[1]}", mend, False
-        return f"{waiting['reason']}: {_short(message)}", f"kubectl describe pod {seen.name} -n {seen.namespace}", False
+        return f"{waiting['reason']}: {short(message)}", f"kubectl describe pod {seen.name} -n {seen.namespace}", False
     return None
 
 
@@ -184,7 +183,7 @@ def _no_fitting_node(seen: Seen, message: str) -> Told:
         return f"no node has the labels {shown}", "kubectl get nodes --show-labels, and another --node-selector", False
     taints = [taint for node in fitting for taint in barring(node, spec.get("tolerations") or [])]
     if not taints:
-        return f"no node takes it: {_short(message)}", "kubectl describe nodes", False
+        return f"no node takes it: {short(message)}", "kubectl describe nodes", False
     name, shown = name_of(fitting[0]), ", ".join(sorted({shown_taint(taint) for taint in taints}))
     return f"node {name} has {shown}, which it does not tolerate", tolerating(taints), False
 
@@ -204,7 +203,7 @@ def _mount(seen: Seen) -> Told:
     why = seen.event("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
     if not why:
         return None
-    return f"cannot start: {_short(why)}", f"kubectl describe pod {seen.name} -n {seen.namespace}", False
+    return f"cannot start: {short(why)}", f"kubectl describe pod {seen.name} -n {seen.namespace}", False
 
 
 def _failed(seen: Seen) -> Told:
@@ -219,7 +218,7 @@ def _failed(seen: Seen) -> Told:
         return sentence, "", True
     see = f"kubectl logs {seen.name} -n {seen.namespace} -c {MAIN}"
     launched = LAUNCHER.search(seen.log)
-    if launched and launched[1]:
+    if launched and (launched[1] or int(launched[2]) == SIGKILL):  # under a shell, which says it in its exit status
         return "killed (SIGKILL), most likely for want of memory", f"{option(seen, 'memory')} with more", True
     if launched:
         code = int(launched[2])
@@ -265,27 +264,3 @@ RULES: tuple[Callable[[Seen], Told], ...] = (
     _failed,
     _waits_for_sandbox,
 )
-
-
-def refusal_trouble(workflow: Object | None) -> Trouble | None:
-    """A pod that Argo was not allowed to create: it exists nowhere, and only the workflow says why."""
-    for node in (((workflow or {}).get("status") or {}).get("nodes") or {}).values():
-        message = str(node.get("message") or "")
-        if node.get("type") != "Pod" or "forbidden" not in message:
-            continue
-        ended = node.get("phase") in ("Failed", "Error")
-        space = str((workflow or {}).get("metadata", {}).get("namespace", ""))
-        step = str(node.get("displayName", "a step"))
-        if "exceeded quota" in message:
-            quota = message[message.index("exceeded quota") :]
-            return Trouble(
-                step, f"its pod would exceed the quota: {_short(quota)}", f"kubectl describe quota -n {space}", ended
-            )
-        mend = f"kubectl get events -n {space} --field-selector reason=FailedCreate"
-        return Trouble(step, f"its pod was refused: {_short(message)}", mend, ended)
-    return None
-
-
-def _short(text: str, longest: int = 240) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0] + " …"

@@ -5,6 +5,7 @@ import json
 import pytest
 from huggingface_hub import constants
 
+from cli.kept import options_of
 from cli.main import main
 from components.shared.run import record
 from components.shared.store import open_store
@@ -247,7 +248,7 @@ def test_an_unknown_revision_may_be_given_and_a_known_one_not_be_changed(kfp, ca
     assert "another model_revision: it was" in refused(f"run --resume old --model-revision {'e' * 40}")
 
 
-def test_account_and_root_go_along_and_the_rest_is_said_to_be_lost(kfp, call):
+def test_account_and_root_go_along(kfp, call):
     kfp.runs["old"] = old_run("FAILED", **FAILED)
     kfp.runs["old"]["runtime_config"]["pipeline_root"] = "s3://team/artifacts"
     kfp.runs["old"]["service_account"] = "runner"
@@ -255,9 +256,21 @@ def test_account_and_root_go_along_and_the_rest_is_said_to_be_lost(kfp, call):
     assert code == 0, err
     body = kfp.bodies("/runs")[-1]
     assert (body["service_account"], body["runtime_config"]["pipeline_root"]) == ("runner", "s3://team/artifacts")
-    assert "what is fixed at compile is not kept with a run: give --cache-training, --retries, --timeout" in err
+    assert "pipeline root and what is fixed at compile are those of old, but for what is given now." in err
     assert call("run --resume old --service-account other")[0] == 0
     assert kfp.bodies("/runs")[-1]["service_account"] == "other"
+
+
+def test_what_was_fixed_at_compile_goes_along_but_for_what_is_given(kfp, call):
+    assert call(f"run {STORED} --retries 5 --queue gpu --timeout train=48 --pod-label team=nlp")[0] == 0
+    kfp.runs["old"] = {**kfp.runs.pop("r1"), "run_id": "old", "state": "FAILED"}
+    code, _, err = call("run --resume old --retries 1")
+    assert code == 0, err
+    assert "--timeout train=48 --queue gpu --pod-label team=nlp" in err
+    assert "--retries" not in err
+    kept = options_of(kfp.bodies("/runs")[-1]["pipeline_spec"])
+    assert (kept["retries"], kept["queue"], kept["timeout"]) == (1, "gpu", ("train=48",))
+    assert kept["pod_label"] == ("team=nlp",)
 
 
 def test_what_continued_a_run_itself_is_continued_under_the_first_ones_id(kfp, call):
@@ -279,6 +292,14 @@ def test_a_run_that_cannot_be_continued(kfp, refused, state, option, words):
     kfp.runs["old"] = old_run(state, **FAILED)
     assert words in refused(f"run --resume old {option}")
     assert not kfp.bodies("/runs")
+
+
+def test_a_run_without_an_end_is_continued_once_it_is_archived(kfp, call, refused):
+    """As one is whose workflow was deleted: KFP calls it running for ever, or canceling."""
+    kfp.runs["old"] = old_run("CANCELING", **FAILED)
+    assert "is still canceling" in refused("run --resume old")
+    kfp.runs["old"]["storage_state"] = "ARCHIVED"
+    assert call("run --resume old")[0] == 0
 
 
 def test_a_run_that_does_not_exist(kfp, refused):

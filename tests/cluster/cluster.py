@@ -70,6 +70,19 @@ class Cluster:
             self.kubectl("delete", "namespace", name, "--wait=false", check=False)
 
 
+@contextlib.contextmanager
+def forwarded(cluster: Cluster, namespace: str, service: str, port: int) -> Iterator[int]:
+    """A port of this machine that leads to a Service, for as long as the block lasts."""
+    command = ["kubectl", "port-forward", "-n", namespace, f"service/{service}", f":{port}", "--address=127.0.0.1"]
+    with subprocess.Popen(command, env=cluster.environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            line = process.stdout.readline()  # Forwarding from 127.0.0.1:40001 -> 9000
+            yield int(line.split(":")[1].split()[0])
+        finally:
+            process.terminate()
+
+
 def bring_up(command: str) -> Cluster:
     """Run the command that makes kubectl work; env.sh beside it may set KUBECONFIG, PATH, REGISTRY, OUTSIDE_IP."""
     done = subprocess.run([command], capture_output=True, text=True, timeout=SECONDS_TO_COME_UP)

@@ -3,6 +3,7 @@
 import base64
 import json
 import secrets
+import sys
 import time
 from typing import Any
 
@@ -52,10 +53,14 @@ def account(namespace: str) -> list[Object]:
     ]
 
 
-def sandbox(cluster: Cluster, namespace: str, image: str, token: str, *, guarded: bool = True) -> list[Object]:
+def sandbox(
+    cluster: Cluster, namespace: str, image: str, token: str, *, guarded: bool = True, overlay: str = "local"
+) -> list[Object]:
     """The sandbox of manifests/, in another namespace; unguarded without its policies, and content to have none."""
     found = []
-    for each in yaml.safe_load_all(cluster.kubectl("kustomize", "manifests/overlays/local")):
+    settings = {"REGISTRY": "registry.example", "TAG": "1", "OVERLAY": overlay, "NAMESPACE": "grpo-code"}
+    command = ["env", *(f"{name}={value}" for name, value in settings.items()), sys.executable, "-m", "cli.deploy"]
+    for each in yaml.safe_load_all(cluster.run(*command, "render").stdout):
         if each["kind"] not in KEPT or each["metadata"].get("namespace") != SANDBOX:
             continue
         if each["kind"] == "NetworkPolicy" and not guarded:

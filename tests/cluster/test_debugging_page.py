@@ -74,6 +74,8 @@ def test_a_block_of_the_page(cluster, run, block):
         assert words in done.stdout
     if "describe pods -n $NS" in block.body:
         assert "Insufficient nvidia.com/gpu" in done.stdout
+    if "kubectl debug" in block.body:
+        assert done.stdout.split().count("python") > 1, done.stdout  # the service and its workers
     if "readyz" in block.body:
         assert json.loads(done.stdout)["ready"] is True
     if "sha256sum" in block.body:

@@ -1,6 +1,8 @@
 """`make deploy` with a store of its own that a step uses by its Secret, and `make undeploy`, which leaves nothing."""
 
+import contextlib
 import json
+import os
 import urllib.request
 from collections.abc import Iterator
 
@@ -17,6 +19,10 @@ STEP = {"app.kubernetes.io/part-of": "grpo-code"}
 FOLDER = "/var/tmp/grpo-code-test-volume"
 KINDS = "priorityclass,runtimeclass,validatingadmissionpolicy,validatingadmissionpolicybinding"
 NAMESPACED = "networkpolicy,role,rolebinding,serviceaccount,secret,deployment,service"
+STORE_ENV = [
+    {"name": key, "valueFrom": {"secretKeyRef": {"name": "grpo-code-store", "key": key}}}
+    for key in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_SECURE", "GRPO_STORE")
+]
 USES_THE_STORE = """
 from components.shared.store import open_store
 store = open_store()
@@ -56,11 +62,11 @@ def on_the_node(cluster: Cluster, image: str, command: str) -> None:
         cluster.kubectl("-n", place, "wait", "pod/runs", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
 
 
-@pytest.fixture
-def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
+@contextlib.contextmanager
+def claimed(cluster: Cluster, image: str) -> Iterator[None]:
     """A volume that MinIO's user may write to, claimed for it: those of a test cluster often belong to root."""
     empty = "rm -rf /volume/* /volume/.minio.sys"
-    on_the_node(cluster, images["sandbox"], f"{empty}; chmod 777 /volume")
+    on_the_node(cluster, image, f"{empty}; chmod 777 /volume")
     size = {"storage": "20Gi"}  # what the component asks for: a claim cannot be changed
     shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": "grpo-code-test"}
     disk = {**shape, "capacity": size, "hostPath": HOST, "persistentVolumeReclaimPolicy": "Retain"}
@@ -72,10 +78,18 @@ def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
     metadata = {"name": "minio", "namespace": STORE}
     thing = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim}
     cluster.kubectl("create", "-f", "-", input=json.dumps(thing))  # what is applied, a later apply may take back
-    yield "minio"
-    cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
-    cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
-    on_the_node(cluster, images["sandbox"], empty)
+    try:
+        yield
+    finally:
+        cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
+        cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
+        on_the_node(cluster, image, empty)
+
+
+@pytest.fixture
+def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
+    with claimed(cluster, images["sandbox"]):
+        yield "minio"
 
 
 def ours(cluster: Cluster) -> set[str]:
@@ -91,9 +105,7 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
     cluster: Cluster, images: Images, sandbox: str, minio: str, volume: str
 ) -> None:
     deploy(cluster, images, "local,minio", MINIO_IMAGE=minio)
-    keys = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_SECURE", "GRPO_STORE")
-    env = [{"name": key, "valueFrom": {"secretKeyRef": {"name": "grpo-code-store", "key": key}}} for key in keys]
-    ended = run_python(cluster, OWN, images["prepare"], USES_THE_STORE, labels=STEP, env=env)
+    ended = run_python(cluster, OWN, images["prepare"], USES_THE_STORE, labels=STEP, env=STORE_ENV)
     assert ended.code == 0, ended.printed
     assert ended.printed.split() == ["s3://grpo-code/probe/key", "b'value'", "['probe/key']"]
 
@@ -134,3 +146,29 @@ def test_two_different_tokens_are_refused(cluster: Cluster, images: Images, sand
         assert done.returncode != 0
         assert "Secret grpo-code-sandbox holds different tokens in grpo-code-sandbox and" in done.stderr
         cluster.kubectl("label", "namespace", name, "grpo-code/pipeline-")
+
+
+@pytest.mark.kfp
+def test_the_store_that_comes_with_kfp(cluster: Cluster, images: Images, sandbox: str) -> None:
+    """Overlay seaweedfs: the Secret is made from KFP's own, and a step in KFP's namespace may use the store."""
+    if not os.environ.get("KFP_ENDPOINT"):
+        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    deploy(cluster, images, "local,seaweedfs", NAMESPACE="kubeflow")
+    try:
+        ended = run_python(cluster, "kubeflow", images["prepare"], USES_THE_STORE, labels=STEP, env=STORE_ENV)
+        assert ended.code == 0, ended.printed
+        assert ended.printed.split() == ["s3://mlpipeline/grpo-code/probe/key", "b'value'", "['probe/key']"]
+    finally:
+        cluster.run("make", "undeploy", timeout=600)
+        deploy(cluster, images)
+
+
+def test_an_overlay_whose_kinds_the_cluster_does_not_know(cluster: Cluster, images: Images, sandbox: str) -> None:
+    """Without Prometheus' operator kubectl says which kind is missing, and the exit code is 1."""
+    if "servicemonitors" in cluster.kubectl("api-resources", "--api-group=monitoring.coreos.com", check=False):
+        pytest.skip("this cluster has the definitions of Prometheus' operator")
+    settings = [f"REGISTRY={images.registry}", f"TAG={images.tag}", "OVERLAY=local,monitoring", f"NAMESPACE={OWN}"]
+    done = cluster.run("make", "deploy", *settings, check=False)
+    assert done.returncode != 0
+    assert 'no matches for kind "ServiceMonitor"' in done.stderr
+    deploy(cluster, images)

@@ -141,7 +141,7 @@ def test_policies_that_are_not_there(cluster, installed, doctor_images):
         assert findings["sandbox policy"][0]["state"] == "FAIL"
         assert "denies egress and ingress to all pods" in findings["sandbox policy"][0]["seen"]
         assert "a pod without the label grpo-code/sandbox-client reached" in findings["policy in"][0]["seen"]
-        assert "reached the API server, DNS" in findings["policy out"][0]["seen"]
+        assert "a pod in the sandbox's namespace reached the API server, DNS" in findings["policy out"][0]["seen"]
         assert "enforces NetworkPolicy" in findings["policy out"][0]["mend"]
         assert findings["sandbox"][0]["state"] == "ok"
         assert probes_left(cluster, space, unguarded) == []

@@ -1,5 +1,6 @@
 """The doctor's checks that read through the API server: every fault is provoked once on a real cluster and named."""
 
+import copy
 import json
 import subprocess
 import time
@@ -12,6 +13,7 @@ from cli.doctor import pods as probe_pods
 from cli.doctor.installation import (
     account_findings,
     capacity_findings,
+    kfp_findings,
     namespace_findings,
     sandbox_findings,
     secret_findings,
@@ -155,3 +157,63 @@ def test_a_service_without_pods(place, cluster):
         found = failed(sandbox_findings(given(place, sandbox_url=f"http://sandbox.{empty}:8080")))
         assert found[0].seen == f"Service sandbox in {empty} has no pods"
         assert found[0].mend == f"kubectl get pods,events -n {empty}"
+
+
+def test_a_service_that_selects_nothing(place, cluster):
+    """As one has that points somewhere by hand."""
+    with cluster.namespace("doctor-empty") as empty:
+        metadata = {"name": "sandbox", "namespace": empty}
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 8080}]}}
+        cluster.apply(service)
+        found = failed(sandbox_findings(given(place, sandbox_url=f"http://sandbox.{empty}:8080")))
+        assert (found[0].seen, found[0].mend) == ("Service sandbox selects no pods", "make deploy")
+
+
+def test_a_sandbox_of_which_a_part_is_ready_and_that_a_policy_lets_out(place, cluster, doctor_images):
+    with cluster.namespace("doctor-half", RESTRICTED) as half:
+        chosen = given(place, sandbox_url=f"http://sandbox.{half}:8080")
+        objects = sandbox(cluster, half, doctor_images["sandbox"], "x")
+        (secret_of,) = [each for each in objects if each["kind"] == "Secret"]
+        (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+        objects.remove(secret_of)
+        other = copy.deepcopy(deployment)
+        other["metadata"]["name"] = "sandbox-broken"
+        other["spec"]["template"]["spec"]["containers"][0]["image"] = f"{cluster.registry}/grpo-code/never-pushed:1"
+        for each in (deployment, other):
+            part = {"part": each["metadata"]["name"]}
+            each["spec"]["selector"]["matchLabels"] |= part
+            each["spec"]["template"]["metadata"]["labels"] |= part
+        cluster.apply(*objects)
+        found = failed(secret_findings(chosen))
+        assert (found[0].seen, found[0].mend) == (f"{half} has no Secret {SANDBOX} with TOKEN", "make deploy")
+        cluster.apply(secret_of, other)
+        cluster.kubectl("rollout", "status", "-n", half, "deployment/sandbox", "--timeout=180s")
+        cluster.kubectl("wait", "-n", half, "--for=create", "pod", "-l", "part=sandbox-broken", "--timeout=60s")
+        warned = [finding for finding in sandbox_findings(chosen) if finding.state == "warn"]
+        assert [finding.seen for finding in warned] == ["1 of 2 ready"]
+        egress = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}
+        metadata = {"name": "lets-out", "namespace": half}
+        cluster.apply(
+            {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": egress}
+        )
+        found = failed(sandbox_findings(chosen))
+        assert found[0].seen == f"NetworkPolicy lets-out in {half} lets judged programs out"
+        cluster.kubectl(*found[0].mend.split()[1:])
+        assert not failed(sandbox_findings(chosen)), "the remedy mends it"
+
+
+def test_a_node_that_is_ill(place, cluster):
+    """Its kubelet has not been heard of: Kubernetes itself marks it after a while."""
+    with hollow_node(cluster):
+        chosen = given(place, gpus="0", node_selector={HOLLOW: "true"}, tolerations=[{"operator": "Exists"}])
+        deadline = time.monotonic() + 120
+        while not (found := failed(capacity_findings(chosen))) and time.monotonic() < deadline:
+            time.sleep(1)
+        assert found[0].check == "train+evaluate node health"
+        assert "hollow is unfit for new pods: " in found[0].seen
+        assert found[0].mend == "kubectl describe node hollow"
+
+
+def test_no_endpoint(place):
+    found = failed(kfp_findings(replace(place, endpoint=None, no_endpoint="No Kubeflow Pipelines is known: set it.")))
+    assert found[0].seen == "No Kubeflow Pipelines is known: set it"

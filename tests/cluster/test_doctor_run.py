@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.record import hollow_node, reach, release, start
-from tests.cluster.troubles import CASES, RUN, Case
+from tests.cluster.troubles import CASES, FINALIZER, RUN, Case, asks, disrupted
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -46,6 +46,31 @@ def test_a_trouble_is_named(cluster, troubled, case):
     for words in case.said:
         assert words.replace(RUN, run_of(case)) in f"{finding['seen']} -> {finding['mend']}"
     assert code == (0 if case.name == "fine" else 1)
+
+
+def test_a_pod_that_was_preempted(cluster, python_image):
+    """All GPUs are held by the run's step when a pod that counts for more asks for one."""
+    nodes = cluster.get("nodes")["items"]
+    gpus = max(int(node["status"]["allocatable"].get("nvidia.com/gpu", 0)) for node in nodes)
+    if not gpus:
+        pytest.skip("no node of this cluster offers nvidia.com/gpu")
+    low = Case("low", disrupted, (), container=asks(gpu=str(gpus)), metadata={"finalizers": [FINALIZER]})
+    high = Case("high", disrupted, (), {"priorityClassName": "doctor-test-high"}, asks(gpu="1"))
+    name = {"name": "doctor-test-high"}
+    cluster.apply({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": name, "value": 1000000})
+    with cluster.namespace("doctor-run") as namespace:
+        try:
+            start(cluster, namespace, low, python_image)
+            cluster.kubectl("wait", "-n", namespace, "--for=condition=PodScheduled", "pod/run-low", "--timeout=60s")
+            start(cluster, namespace, high, python_image, run="another")
+            reach(cluster, namespace, low)
+            code, finding = doctor(cluster, namespace, RUN)
+            assert (code, finding["seen"]) == (1, "train: preempted by a pod of higher priority")
+            assert finding["mend"] == f"kubectl get priorityclasses; then: python pipeline.py run --resume {RUN}"
+        finally:
+            patch = '{"metadata": {"finalizers": null}}'
+            cluster.kubectl("patch", "pod", "run-low", "-n", namespace, "--type=merge", "-p", patch, check=False)
+            cluster.kubectl("delete", "priorityclass", "doctor-test-high")
 
 
 def test_a_run_that_does_not_exist(cluster, troubled):

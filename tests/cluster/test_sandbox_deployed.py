@@ -4,6 +4,7 @@ import datetime
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,11 +223,17 @@ def test_a_replica_more_is_found_by_name(cluster: Cluster, sandbox: str, images:
         cluster.kubectl("-n", HOME, "scale", "deployment/sandbox", "--replicas=1")
 
 
+def kinds_known(cluster: Cluster) -> set[str]:
+    """Kinds of Prometheus' operator of which this cluster has the definitions."""
+    text = cluster.kubectl("api-resources", "--api-group=monitoring.coreos.com", "--no-headers", check=False)
+    return {line.split()[-1] for line in text.splitlines() if "monitoring.coreos.com" in line}
+
+
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_an_overlay_passes_a_server_side_dry_run(cluster: Cluster, sandbox: str, name: str) -> None:
-    """Custom resources of Prometheus' operator are left out: the cluster has no such kinds (see tests/manifests)."""
+    """Unknown fields are refused. Custom resources that the cluster does not know are left to tests/manifests."""
     objects = list(yaml.safe_load_all(cluster.kubectl("kustomize", f"manifests/overlays/{name}")))
-    objects = [thing for thing in objects if thing["kind"] not in OTHERS]
+    objects = [thing for thing in objects if thing["kind"] not in set(OTHERS) - kinds_known(cluster)]
     needed = {thing["metadata"].get("namespace") for thing in objects} - {None}
     missing = [place for place in needed if "NotFound" in cluster.kubectl("get", "namespace", place, check=False)]
     try:
@@ -234,11 +241,30 @@ def test_an_overlay_passes_a_server_side_dry_run(cluster: Cluster, sandbox: str,
             cluster.kubectl("create", "namespace", place)
         text = yaml.safe_dump_all(objects)
         command = ["apply", "--server-side", "--force-conflicts", "--field-manager=grpo-code", "--dry-run=server"]
-        said = cluster.kubectl(*command, "-f", "-", input=text)
+        said = cluster.kubectl(*command, "--validate=strict", "-f", "-", input=text)
         assert said.count("serverside-applied") == len(objects)
     finally:
         for place in missing:
             cluster.kubectl("delete", "namespace", place, "--wait=false")
+
+
+def test_what_is_for_the_operator_is_what_it_takes(cluster: Cluster, sandbox: str) -> None:
+    """Against the operator's own definitions, by which a misspelt field is refused."""
+    if not set(OTHERS) <= kinds_known(cluster):
+        pytest.skip(
+            f"the cluster has no definitions of {' and '.join(OTHERS)}: install Prometheus' operator, or its CRDs"
+        )
+    text = Path("manifests/components/monitoring/prometheus.yaml").read_text()
+    command = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"]
+    assert cluster.kubectl(*command, input=text).count("(server dry run)") == 2
+    for right, wrong in (
+        ("interval: 15s", "interval: 15x"),
+        ("interval: 15s", "intervall: 15s"),
+        ("for: 2m", "for: 2"),
+    ):
+        assert right in text
+        said = cluster.kubectl(*command, input=text.replace(right, wrong), check=False)
+        assert "invalid" in said.lower() or "unknown field" in said, said
 
 
 def test_deploying_again_keeps_the_token(cluster: Cluster, sandbox: str, images: Images) -> None:

@@ -98,6 +98,9 @@ def secret_env(secret: str, key: str) -> Object:
     return {"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}]}
 
 
+TERM = {"matchExpressions": [{"key": "accelerator", "operator": "In", "values": ["unheard-of"]}]}
+UNHEARD_OF = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]}}
+
 CASES = (
     Case("no-gpu", unschedulable, ("waits for 64 nvidia.com/gpu", "--gpus"), container=asks(gpu="64")),
     Case("no-cpu", unschedulable, ("waits for 4k cpu", "--train-cpu"), container=asks(cpu="4k", memory="16Mi")),
@@ -177,6 +180,36 @@ CASES = (
         phase("Failed"),
         ("killed from outside (SIGKILL)", "kubectl logs run-killed", "--resume " + RUN),
         container=runs("import os; os.kill(os.getpid(), 9); os._exit(137)"),
+    ),
+    Case(
+        "stopped",
+        phase("Failed"),
+        ("stopped from outside (SIGTERM), as when it is deleted", "kubectl logs run-stopped", "--resume " + RUN),
+        container=runs("import sys; sys.exit(143)"),
+    ),
+    Case(
+        "wordless",
+        phase("Failed"),
+        ("ended with exit code 3 and no word of its own", "kubectl logs run-wordless", "--resume " + RUN),
+        container=runs("import sys; sys.exit(3)"),
+    ),
+    Case(
+        "as-root",
+        waiting("CreateContainerConfigError"),
+        ("CreateContainerConfigError: container has runAsNonRoot and image will run as root", "kubectl describe pod"),
+        {"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}},
+    ),
+    Case(
+        "queued",
+        unschedulable,
+        ("train: held in a queue that has not admitted it", "kubectl get workloads"),
+        {"schedulingGates": [{"name": "example.com/queue"}]},
+    ),
+    Case(
+        "affinity",
+        unschedulable,
+        ("no node takes it: ", "didn't match Pod's node affinity", "kubectl describe nodes"),
+        {"affinity": {"nodeAffinity": UNHEARD_OF}, "tolerations": [{"operator": "Exists"}]},
     ),
     Case(
         "taint",

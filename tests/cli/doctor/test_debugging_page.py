@@ -18,7 +18,7 @@ def test_every_block_is_run_by_a_test():
     assert {block.kind for block in blocks()} == {"sh", "sh kfp", "sh pod", "sh node"}
     for block in blocks():
         for line in block.body.splitlines():
-            assert re.match(r"(POD=\$\()?kubectl ", line), f"{block.title}: {line}"
+            assert re.match(r"((POD|IMAGE)=\$\()?kubectl ", line), f"{block.title}: {line}"
 
 
 def test_a_command_that_no_test_runs_says_so():

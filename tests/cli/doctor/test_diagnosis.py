@@ -226,3 +226,59 @@ def test_the_sandbox_out_of_reach_in_the_steps_own_words(capsys, monkeypatch, fr
     ended = diagnose(recorded("own-words", logs={"run-own-words": f"train: {gave_up.value}"}))
     assert "train: gave up for want of the sandbox: 1 of 1 programs could not be judged" in ended.line
     assert f"--resume {RUN}" in ended.mend
+
+
+def kfp_workflow(phase: str, message: str, task: str = "fetch-model") -> dict:
+    """A step's nodes as KFP 2.17 has Argo write them: the pod's is called `executor`, below one of the task's name."""
+    nodes = {
+        "step": {"type": "DAG", "displayName": f"{task}(0)", "phase": "Running", "boundaryID": "root"},
+        "pod": {"type": "Pod", "displayName": "executor(0)", "phase": phase, "boundaryID": "step", "message": message},
+    }
+    ended = phase in ("Failed", "Error")
+    return {
+        "metadata": {"namespace": "kubeflow"},
+        "status": {"phase": "Failed" if ended else "Running", "nodes": nodes},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "step"),
+    [("fetch-model", "fetch_model"), ("filter-learnable", "filter"), ("train", "train"), ("x-y", "x-y")],
+)
+def test_a_refused_pod_goes_by_its_steps_name(task, step):
+    assert diagnose(Evidence(RUN, "kubeflow", workflow=kfp_workflow("Pending", QUOTA, task))).seen.startswith(
+        f"{step}: its"
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "seen", "mend"),
+    [
+        (
+            "main: OOMKilled (exit code 1)",
+            "fetch_model: killed for want of memory (OOMKilled); its pod is gone",
+            "--prepare-memory with more, or a smaller --micro-batch-size; then: ",
+        ),
+        ("main: Error (exit code 143)", "fetch_model: stopped from outside (SIGTERM), as by an eviction, a drain", ""),
+        ("main: Error (exit code 137)", "fetch_model: killed from outside (SIGKILL); its pod is gone", ""),
+        ("main: Error (exit code 1)", "fetch_model: main: Error (exit code 1)", ""),
+        ("pod deleted", "fetch_model: pod deleted", ""),
+    ],
+)
+def test_a_failed_step_whose_pod_is_gone(message, seen, mend):
+    finding = diagnose(Evidence(RUN, "kubeflow", workflow=kfp_workflow("Failed", message), run_state="FAILED"))
+    assert finding.seen.startswith(seen)
+    assert finding.mend == f"{mend}python pipeline.py run --resume {RUN}"
+
+
+def test_a_workflow_that_nobody_has_taken_up():
+    finding = diagnose(Evidence(RUN, "kubeflow", workflow={"metadata": {"namespace": "kubeflow"}}, run_state="PENDING"))
+    assert finding.state == "warn"
+    assert "has not begun: Argo's controller has not taken up its workflow" in finding.seen
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "CANCELING"])
+def test_a_run_that_kfp_can_never_end(state):
+    finding = diagnose(Evidence(RUN, "kubeflow", run_state=state))
+    assert finding.seen == f"KFP shows {state}, but there is neither a workflow nor a pod of it"
+    assert finding.mend == f"kfp run archive {RUN}; then: python pipeline.py run --resume {RUN}"

@@ -84,7 +84,7 @@ def test_the_sandbox(sandbox_url, free_port):
     closed = f"http://127.0.0.1:{free_port}"
     unknown = "http://no-such-name.invalid:8080"
     order = ("sandbox", {"urls": [sandbox_url, closed, unknown], "known": [], "seconds": 1.0})
-    replica, refused, nameless = inside(order)["sandbox"]
+    nameless, replica, refused = inside(order)["sandbox"]
     assert replica["reached"] == "open"
     assert replica["ready"]["status"] == 200
     assert len(replica["ready"]["body"]["layers"]) > 20

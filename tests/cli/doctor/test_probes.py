@@ -114,7 +114,7 @@ def test_a_store_that_never_answers_does_not_hide_the_sandbox():
     ],
 )
 def test_images(outcome, state):
-    assert image_finding("image train", "r/train:1", outcome).state == state
+    assert image_finding("image train", "r/train:1", outcome, "kubeflow").state == state
 
 
 def layer(state: str, *, required: bool) -> dict:
@@ -134,7 +134,7 @@ def replica(**layers: dict) -> dict:
     ],
 )
 def test_layers(layers, state, words):
-    (finding,) = layer_findings([replica(**layers)])
+    (finding,) = layer_findings([replica(**layers)], PLACE)
     assert finding.state == state
     assert words in finding.seen
 
