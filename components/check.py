@@ -51,6 +51,7 @@ def check(
     sandbox_url: str,
     test_timeout_s: float,
     infra_limit: float,
+    publish_as: str,
     resume_run: str,
     gpu_resource: str,
     gpus: str,

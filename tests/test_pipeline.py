@@ -45,6 +45,7 @@ DEFAULTS = {
     "seed": 42,
     "test_timeout_s": 5.0,
     "infra_limit": 0.02,
+    "publish_as": "",
     "resume_run": "",
     "gpu_resource": "nvidia.com/gpu",
     "gpus": "1",

@@ -17,9 +17,10 @@ TASKS = {
     "filter": "filter-learnable",
     "train": "train",
     "evaluate": "evaluate",
+    "publish": "publish",
     "finish": "finish",
 }
-COPIES = {"train": ["train", "train-2"], "evaluate": ["evaluate", "evaluate-2"]}  # one in each branch
+COPIES = {step: [step, f"{step}-2"] for step in ("train", "evaluate", "publish")}  # one in each branch
 
 
 class Compiled:
@@ -114,7 +115,7 @@ def test_labels_open_the_network_only_to_those_who_need_it(plain, step):
     for _, settings in plain.of(step):
         labels = settings["podMetadata"]["labels"]
         assert labels["app.kubernetes.io/component"] == step
-        judges = step in ("check", "prepare", "filter", "train", "evaluate")
+        judges = step in ("check", "prepare", "filter", "train", "evaluate", "publish")
         assert (labels.get(SANDBOX_CLIENT) == "true") == judges
         assert (labels.get(HUB_CLIENT) == "true") == (step in ("check", "fetch_model", "prepare"))
         assert KUEUE_QUEUE not in labels
