@@ -2,6 +2,7 @@
 
     check -> prepare -> filter (only with use_filter) -> train -> evaluate -> publish (only with publish_as)
           -> fetch_model (on a cluster)                                    -> finish (whatever happened)
+          -> unchanged (in place of all after prepare, where on_unchanged skip finds nothing to do)
 
 The same definition is compiled for Kubeflow Pipelines and run on one machine by kfp's local runner. Steps are wired by
 name: a step gets the parameters that its face in components/<step>/component.py asks for. What its pod gets on a
@@ -22,6 +23,7 @@ from components.finish import finish
 from components.pods import PLACEMENT, Pods, place
 from components.prepare.component import prepare
 from components.publish import publish
+from components.skip import unchanged
 from components.train.component import train
 
 
@@ -104,6 +106,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         test_timeout_s: float = 5.0,
         infra_limit: float = 0.02,
         publish_as: str = "",
+        on_unchanged: str = "retrain",
         resume_run: str = "",
         gpu_resource: str = "nvidia.com/gpu",
         gpus: str = "1",
@@ -165,6 +168,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             test_timeout_s: Most CPU seconds that one program may use on its tests.
             infra_limit: Share of programs that the sandbox may fail to judge before the run stops.
             publish_as: Name under which the model is published if it beats the one that is current there; empty: never.
+            on_unchanged: retrain, or skip: end early if data, model, code and parameters are those of the last success.
             resume_run: Id of a failed run to continue; empty for a new one.
             gpu_resource: Resource that filter, train and evaluate ask the cluster for.
             gpus: How many of it each of them gets; 0 runs on a CPU.
@@ -193,7 +197,11 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             if pods is not None:
                 fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)
                 given["model_revision"] = fetched.set_caching_options(False).output
-            with dsl.If(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
+            since = checked.outputs["unchanged_since"]
+            with dsl.If(since != "", name="without-training"):
+                skipped = unchanged(run_id=run_id, resume_run=resume_run, since=since)
+                place(skipped, "unchanged", given, pods).set_caching_options(False)
+            with dsl.Elif(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
                 kept = filter_learnable(prepared=prepared.outputs["prepared"], **asked_for(filter_learnable, given))
                 place(kept, "filter", given, pods)
                 train_and_evaluate(problems=kept.outputs["problems"], **asked_for(train_and_evaluate, given))

@@ -45,6 +45,7 @@ STEPS: dict[str, Needs] = {
     "train": Needs("train", 168, gpu=True, judges=True, scratch=True),
     "evaluate": Needs("evaluate", 24, gpu=True, judges=True, scratch=True),
     "publish": Needs("evaluate", 24, gpu=True, judges=True, scratch=True),
+    "unchanged": Needs("prepare", 1),
     "finish": Needs("prepare", 1),
 }
 # Parameters that only pods have a use for; train and evaluate get theirs by way of the pipeline that holds both.

@@ -21,6 +21,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "method": ("lora", "full", "qlora"),
     "precision": ("auto", "bf16", "fp16", "fp32"),
     "reward": ("tests", "random"),
+    "on_unchanged": ("retrain", "skip"),
     "export_merged": ("no", "bf16", "fp16", "fp32"),
 }
 SPLITS = ("train", "validation", "prompt", "test")

@@ -18,6 +18,7 @@ TASKS = {
     "train": "train",
     "evaluate": "evaluate",
     "publish": "publish",
+    "unchanged": "unchanged",
     "finish": "finish",
 }
 COPIES = {step: [step, f"{step}-2"] for step in ("train", "evaluate", "publish")}  # one in each branch
@@ -90,7 +91,7 @@ def test_amounts_come_from_the_runs_parameters(plain, step):
 def test_only_the_steps_that_hold_a_model_ask_for_a_gpu(plain, step):
     for container, settings in plain.of(step):
         gpu = container["resources"].get("accelerator")
-        assert (gpu is not None) == (step in ("filter", "train", "evaluate"))
+        assert (gpu is not None) == (step in ("filter", "train", "evaluate", "publish"))
         assert ("nodeSelector" in settings) == ("tolerations" in settings) == (gpu is not None)
         if gpu:
             assert parameter_of(gpu["resourceType"]) == "gpu_resource"

@@ -7,7 +7,7 @@ from typing import Any
 from components.shared.errors import FAILURE_KEY
 from components.shared.pages import clip, render
 from components.shared.progress import say
-from components.shared.run import folder_of, on_cluster, resume_command, run_id_of, this_run
+from components.shared.run import folder_of, on_cluster, recorded, resume_command, run_id_of, this_run
 from components.shared.store import Store, open_store
 
 STATUS, PAGE = "status.json", "status.html"
@@ -15,6 +15,7 @@ EVALUATION = "evaluate/evaluation.json"
 DECISION = "publish/decision.json"  # whether the run's model was published, and why or why not
 REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
 OUTCOMES = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "stopped", "CANCELLED": "stopped"}
+UNCHANGED_SINCE = "unchanged_since"  # in run.json and status.json: the run that this one would have repeated
 UNKNOWN = "It ended without a sentence of its own: a killed or evicted pod, or one that never started."
 
 
@@ -33,6 +34,7 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
         "failed_step": failure["step"] if failure else None,
         "message": failure["message"] if failure else ("" if outcome == "succeeded" else clip(error or UNKNOWN, 1000)),
         "resume": "" if outcome == "succeeded" else _resume(attempt),
+        UNCHANGED_SINCE: recorded(store, run).get(UNCHANGED_SINCE) or "",
         "publishing": _file(store, run, DECISION),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
