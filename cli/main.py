@@ -31,6 +31,7 @@ VERBS = {
     "schedule": "cli.verbs:schedule_command",
     "watch": "cli.verbs:watch_command",
     "report": "cli.verbs:report_command",
+    "compare": "cli.comparing:compare_command",
     "logs": "cli.verbs:logs_command",
     "doctor": "cli.doctor.command:doctor_command",
 }

@@ -55,14 +55,14 @@ def pinned(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def keep(given: Mapping[str, Any]) -> str:
-    """Write what the run reads into its record, or that of the one it continues: a later attempt reads the same.
+    """Write the pinned parameters into the record of the run, or of the one it continues, which a later attempt reads.
 
-    given: the parameters, pinned. Returns the run that this one would repeat, empty when it is to train.
+    Returns the run that this one would repeat, empty when it is to train.
     """
     store, run, inputs = open_store(), run_id_of(this_run(), given["resume_run"]), unchanged.inputs_of(given)
     if run:
-        found = {name: given[name] for name in revisions.REVISIONS}
-        record(store, run, parameters=found, **{unchanged.INPUTS: inputs, UNCHANGED_SINCE: ""})
+        asked = {name: value for name, value in given.items() if name != "resume_run"}
+        record(store, run, parameters=asked, **{unchanged.INPUTS: inputs, UNCHANGED_SINCE: ""})
     return unchanged.unchanged_since(store, given, inputs)
 
 

@@ -68,6 +68,22 @@ def mean_interval(values: Sequence[float], *, low: float, high: float) -> Interv
     return Interval(mean, max(low, mean - half), min(high, mean + half), error, "Student's t over problems", few)
 
 
+def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Mean of `first` minus mean of `second`, rates of unrelated problems, with Welch's 95 % interval (Welch 1947).
+
+    Degrees of freedom by Welch and Satterthwaite, rounded down. ValueError where one has fewer than two values.
+    """
+    if min(len(first), len(second)) < 2:
+        raise ValueError("an interval needs at least two values of each kind")
+    one, other = (mean_interval(values, low=0.0, high=1.0) for values in (first, second))
+    parts = one.standard_error**2, other.standard_error**2
+    degrees = sum(parts) ** 2 / (parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1))
+    error, mean = math.sqrt(sum(parts)), one.mean - other.mean
+    half = t_quantile((1 + CONFIDENCE) / 2, max(1, math.floor(degrees))) * error
+    narrow = one.too_narrow or other.too_narrow
+    return Interval(mean, max(-1.0, mean - half), min(1.0, mean + half), error, "Welch's t, unpaired", narrow)
+
+
 def t_quantile(probability: float, degrees: int) -> float:
     """Quantile of Student's t, for a probability above one half and whole degrees of freedom, to 1e-10."""
     near, far = 0.0, 1.0
