@@ -176,8 +176,7 @@ def _interval(mean: float, low: float, high: float) -> str:
 def _sure(one: Difference) -> str:
     if one.interval.holds_zero:
         return "within noise"
-    better = "better" if one.interval.mean > 0 else "worse"
-    return f"{better}, few problems changed" if one.interval.too_narrow else f"{better} beyond noise"
+    return "better beyond noise" if one.interval.mean > 0 else "worse beyond noise"
 
 
 def _hidden_gap(evaluation: dict[str, Any]) -> str:

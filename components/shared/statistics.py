@@ -8,7 +8,7 @@ changed, so few changes are flagged, and no change at all gets the interval of a
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -80,8 +80,8 @@ def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interv
     degrees = sum(parts) ** 2 / (parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1))
     error, mean = math.sqrt(sum(parts)), one.mean - other.mean
     half = t_quantile((1 + CONFIDENCE) / 2, max(1, math.floor(degrees))) * error
-    narrow = one.too_narrow or other.too_narrow
-    return Interval(mean, max(-1.0, mean - half), min(1.0, mean + half), error, "Welch's t, unpaired", narrow)
+    low, high = max(-1.0, mean - half), min(1.0, mean + half)
+    return replace(one, mean=mean, low=low, high=high, standard_error=error, method="Welch's t, unpaired")
 
 
 def t_quantile(probability: float, degrees: int) -> float:
