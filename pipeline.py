@@ -90,6 +90,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         dataset_revision: str = "",
         candidate_splits: str = "train,validation,prompt",
         model_revision: str = "",
+        init_adapter: str = "",
         temperature: float = 1.0,
         top_p: float = 1.0,
         micro_batch_size: int = 0,
@@ -152,6 +153,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             dataset_revision: Revision of the data set; resolved to a commit or digest at submit.
             candidate_splits: Splits that training problems come from, as a comma list, or all.
             model_revision: Revision of the model; resolved to a commit or digest at submit.
+            init_adapter: Adapter to start from: models/<name>[/<version>], runs/<run>, s3://bucket/folder, a directory.
             temperature: Sampling temperature in filter, training and evaluation alike.
             top_p: Nucleus sampling in filter, training and evaluation alike; 1 switches it off.
             micro_batch_size: Completions per forward and backward pass; 0 chooses.
@@ -192,7 +194,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         finished = place(finish(run_id=run_id, resume_run=resume_run), "finish", given, pods)
         with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
             checked = place(check(**asked_for(check, given)), "check", given, pods).set_caching_options(False)
-            given |= {name: checked.outputs[name] for name in ("model_revision", "dataset_revision")}
+            given |= {name: checked.outputs[name] for name in ("model_revision", "dataset_revision", "init_adapter")}
             prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
             if pods is not None:
                 fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)

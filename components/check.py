@@ -46,6 +46,7 @@ def check(
     max_stuck_steps: int,
     grpo_overrides: str,
     export_merged: str,
+    init_adapter: str,
     reward: str,
     seed: int,
     threads: int,
@@ -71,7 +72,10 @@ def check(
     store_secret: str,
     sandbox_secret: str,
     code_version: str,
-) -> NamedTuple("Checked", [("model_revision", str), ("dataset_revision", str), ("unchanged_since", str)]):  # type: ignore[valid-type]
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Checked",
+    [("model_revision", str), ("dataset_revision", str), ("init_adapter", str), ("unchanged_since", str)],
+):
     """Refuse what cannot work, before a GPU is asked for, pin what the run reads, and say which run it would repeat."""
     given = dict(locals())
     from components.readiness import keep, pinned, verify

@@ -10,8 +10,9 @@ from typing import Any
 
 from components import revisions, unchanged
 from components.shared.errors import FAILURE_KEY, InfraError, UserError
+from components.shared.initial import pinned_adapter, still_meant
 from components.shared.progress import say
-from components.shared.run import folder_of, on_cluster, record, run_id_of, this_run
+from components.shared.run import folder_of, on_cluster, record, recorded, run_id_of, this_run
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, SandboxClient
 from components.shared.status import UNCHANGED_SINCE
 from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, in_bucket, open_store
@@ -34,7 +35,7 @@ def verify(given: Mapping[str, Any]) -> None:
 
 
 def pinned(given: Mapping[str, Any]) -> dict[str, str]:
-    """The revisions of model and data set that this run reads, by parameter: commits or digests.
+    """What this run reads, by parameter: commits or digests of model and data set, and the adapter that it starts from.
 
     A run that continues another reads what that one had read.
     """
@@ -42,6 +43,20 @@ def pinned(given: Mapping[str, Any]) -> dict[str, str]:
         revisions.refuse_what_no_pod_has(given)
     if given["resume_run"]:
         given = {**given, **revisions.as_read_by(open_store(), given["resume_run"], given)}
+    found = _pinned_revisions(given)
+    return {**found, revisions.ADAPTER: _pinned_adapter({**given, **found})}
+
+
+def _pinned_adapter(given: Mapping[str, Any]) -> str:
+    """What init_adapter means for this run; a further attempt at it starts from what the first one had started from."""
+    if given["resume_run"] or not given[revisions.ADAPTER]:
+        return str(given[revisions.ADAPTER])
+    run = this_run()
+    known = (recorded(open_store(), run).get("parameters") or {}) if run else {}
+    return still_meant(given, known) or pinned_adapter(given)
+
+
+def _pinned_revisions(given: Mapping[str, Any]) -> dict[str, str]:
     # A commit or digest that was taken at submit is what every step goes by; a directory may have moved since.
     asked_for_both = given["model_revision"] and given["dataset_revision"]
     if asked_for_both and not on_cluster():

@@ -44,7 +44,7 @@ LEARNING = ("lr", "beta", "precision", "seed", "grpo_overrides")
 ADAPTER = ("lora_r", "lora_alpha", "lora_target_modules")
 FIXED = (
     *SAMPLING, *BATCHES, *LEARNING, *ADAPTER, "model_name", "model_revision", "method", "reward",
-    "dynamic_sampling_tokens",
+    "dynamic_sampling_tokens", "init_adapter",
 )  # fmt: skip
 NOT_COMPARABLE = (
     "candidate_splits all trains on problems of the test split outside the held-out ones: "
@@ -141,7 +141,7 @@ def check(parameters: Mapping[str, Any]) -> list[str]:
     wrong = [*_wrong_choices(parameters), *_wrong_ranges(parameters), *wrong_placement(parameters)]
     if not wrong:
         wrong = [*_wrong_batch(parameters), *_wrong_splits(parameters), *_wrong_overrides(parameters)]
-        wrong += _wrong_publishing(parameters)
+        wrong += _wrong_series(parameters)
     if wrong:
         raise UserError(" ".join(wrong))
     return _warnings(parameters)
@@ -251,9 +251,11 @@ def _wrong_overrides(given: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _wrong_publishing(given: Mapping[str, Any]) -> list[str]:
+def _wrong_series(given: Mapping[str, Any]) -> list[str]:
     if given["publish_as"] and given["reward"] == "random":
         return ["publish_as needs reward tests: what coin flips have taught is not to be published."]
+    if given["init_adapter"] and given["method"] == "full":
+        return ["init_adapter needs method lora or qlora: method full trains no adapter."]
     return []
 
 

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.pods import PLACEMENT
-from components.revisions import REVISIONS
+from components.revisions import ADAPTER, REVISIONS
 from components.shared.progress import say
 from components.shared.run import folder_of, record, recorded, run_id_of
 from components.shared.status import STATUS, UNCHANGED_SINCE
 from components.shared.store import Store, open_store
 
 LAST = "cache/last-run"
-READ = (*REVISIONS, "code_version")
+READ = (*REVISIONS, ADAPTER, "code_version")
 DECIDES_NOTHING = (
     *PLACEMENT, "sandbox_url", "infra_limit", "threads", "save_steps", "keep_checkpoints", "on_unchanged", "resume_run"
 )  # fmt: skip

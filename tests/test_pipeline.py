@@ -45,6 +45,7 @@ DEFAULTS = {
     "seed": 42,
     "test_timeout_s": 5.0,
     "infra_limit": 0.02,
+    "init_adapter": "",
     "publish_as": "",
     "on_unchanged": "retrain",
     "resume_run": "",
@@ -167,7 +168,7 @@ def test_the_steps_read_the_revisions_that_check_has_pinned(where):
     sources = [source.task_output_parameter for source in group.inputs.parameters.values()]
     produced = {(source.producer_task, source.output_parameter_key) for source in sources if source.producer_task}
     model = ("fetch-model", "Output") if pods else ("check", "model_revision")
-    assert produced == {model, ("check", "unchanged_since")}
+    assert produced == {model, ("check", "init_adapter"), ("check", "unchanged_since")}
     assert ("fetch-model" in steps_of(pipeline)) == bool(pods)
 
 
