@@ -17,7 +17,7 @@ import torch
 
 from components.evaluate.comparison import Comparison, Trial, as_json, compare
 from components.evaluate.evaluation import EVALUATION, seed_of
-from components.evaluate.models import free_memory, read_trained, tuned_from
+from components.evaluate.models import free_memory, tuned_from
 from components.shared import published
 from components.shared.attempts import attempt
 from components.shared.errors import InfraError
@@ -32,9 +32,9 @@ from components.shared.sandbox import SandboxClient
 from components.shared.statistics import worst_detectable
 from components.shared.status import DECISION
 from components.shared.store import Store, open_store
+from components.shared.trained import read_trained
 
 INCUMBENT, CANDIDATE = "incumbent", "candidate"
-FEWEST_CHANGED = 6  # even if all of five changed for the better, a sign test would not tell it from luck: 2 / 2^5 > 5 %
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,6 @@ def verdict(comparison: Comparison, current: str | None) -> tuple[bool, str]:
     if difference.low <= 0:
         sure = "it is worse" if difference.high < 0 else "that is within noise"
         return False, f"{measured}: {sure}."
-    if sum(pair.gain != 0 for pair in comparison.pairs) < FEWEST_CHANGED:
-        return False, f"{measured}, of which fewer than {FEWEST_CHANGED} changed: too few to tell from luck."
     return True, f"{measured}: better beyond noise."
 
 
