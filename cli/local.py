@@ -47,10 +47,11 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
     """
     console = make_console()
     say = partial(print_plain, console)
+    named = _checked_run_id(run_id)
     parameters = merged(given)
     check(parameters)  # its warnings are told by the pipeline's own first step
     parameters = revisions.resolve(parameters)
-    files = RunFiles(_local_root(), _checked_run_id(run_id))
+    files = RunFiles(_local_root(), named)
     again = f"{command} --run-id {files.run_id}"
     files.prepare()
     with signals_interrupt(), held(files):

@@ -110,12 +110,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _one_sentence(error: click.UsageError) -> str:
-    """click's complaint without the usage dump; for an unknown option with the nearest name."""
+    """click's complaint without the usage dump: the nearest name of an option, the kind or range of a number."""
     if isinstance(error, click.NoSuchOption):
-        names = [param.name for param in error.ctx.command.params if param.name] if error.ctx else []
-        near = parameters.nearest(error.option_name.lstrip("-"), names)
+        options = error.ctx.command.params if error.ctx else []
+        names = [name.lstrip("-") for option in options for name in (*option.opts, *option.secondary_opts)]
+        near = parameters.nearest(error.option_name.lstrip("-"), [name.replace("-", "_") for name in names])
         near = near.replace("_", "-").replace("mean ", "mean --")
         return f"There is no option {error.option_name}.{near or ' `--help` lists all.'}"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        number = parameters.number_wanted(error.param.type)
+        if number:
+            value = error.message.split(" is not ")[0].strip("'")
+            return f"{error.param.opts[0]} {value!r} is not {number}."
     complaint = error.format_message()
     return complaint if complaint.endswith("?") else complaint.rstrip(".") + ": `--help` lists what there is."
 

@@ -119,6 +119,17 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
+def number_wanted(kind: click.ParamType[Any]) -> str:
+    """What an option of click's own number types takes, in words; empty for other types."""
+    if not isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
+        return ""
+    whole = isinstance(kind, click.types.IntParamType)
+    words = KINDS["Integer" if whole else "Float"][1]
+    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    bounds = [f"{word} {bound:g}" for word, bound in (("at least", low), ("at most", high)) if bound is not None]
+    return f"{words} of {' and '.join(bounds)}" if bounds else f"{words}: write it like {8 if whole else 0.5}"
+
+
 def read_file(file: Path) -> dict[str, Any]:
     """The overrides in a flat TOML file of parameters; UserError says which file and key are wrong."""
     try:
@@ -126,7 +137,8 @@ def read_file(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise UserError(f"The parameter file {file} does not exist: give --params the path of a TOML file.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The parameter file {file} cannot be read ({error}): give a TOML file in UTF-8.") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"The parameter file {file} cannot be read ({why}): give a TOML file in UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"The parameter file {file} is not TOML ({error}): write lines like `epochs = 1`.") from None
     known, values = pipeline_parameters(), {}

@@ -1,10 +1,14 @@
 """A Kubernetes API server as far as the command line asks: it answers what it was told, and keeps what it was sent."""
 
 import json
+import os
+import shlex
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+from cli.main import main
 
 
 def kubeconfig(server: str) -> str:
@@ -62,3 +66,24 @@ def answering(configured):
 
         yield tell
         server.shutdown()
+
+
+@pytest.fixture
+def refused(capsys, tmp_path, monkeypatch):
+    """Runs a command line that must fail as a user's mistake; returns its one sentence."""
+    monkeypatch.setenv("GRPO_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    for name in [name for name in os.environ if name.startswith(("KFP_", "S3_"))]:
+        monkeypatch.delenv(name)
+
+    def run(line: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(line))
+        shown = capsys.readouterr()
+        assert ended.value.code == 2
+        assert shown.out == ""
+        assert shown.err.count("\n") == 1, "one sentence, no traceback, no usage dump"
+        assert not (tmp_path / "store").exists(), "nothing half-written"
+        return shown.err.strip()
+
+    return run

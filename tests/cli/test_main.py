@@ -1,6 +1,5 @@
 """The command line: what is refused, in which words, and with which exit code; nothing is started by these."""
 
-import shlex
 import shutil
 from pathlib import Path
 
@@ -11,25 +10,6 @@ from cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = f"--params {ROOT}/demo/parameters.toml --model-name {ROOT}/demo/model --dataset {ROOT}/demo/problems"
-
-
-@pytest.fixture
-def refused(capsys, tmp_path, monkeypatch):
-    """Runs a command line that must fail as a user's mistake; returns its one sentence."""
-    monkeypatch.setenv("GRPO_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-
-    def run(line: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(shlex.split(line))
-        shown = capsys.readouterr()
-        assert ended.value.code == 2
-        assert shown.out == ""
-        assert shown.err.count("\n") == 1, "one sentence, no traceback, no usage dump"
-        assert not (tmp_path / "store").exists(), "nothing half-written"
-        return shown.err.strip()
-
-    return run
 
 
 @pytest.mark.parametrize(
