@@ -8,12 +8,12 @@ import torch
 from components.filter.cache import Cache, Sample, context_key, digest_of_problem
 from components.filter.drawing import History, Place, draw
 from components.shared.attempts import Attempt, judge
-from components.shared.batches import Sampler, batch_effect
+from components.shared.batches import Row, Sampler, is_exact, redrawn
 from components.shared.grading import Grader
 from components.shared.models import load_model, load_tokenizer, resolve_precision
 from components.shared.problem import Problem
 from components.shared.progress import Progress
-from components.shared.sampling import Sampling
+from components.shared.sampling import Completion, Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import Store
 
@@ -21,8 +21,7 @@ from components.shared.store import Store
 class Base:
     """Draws and judges the base's samples of the candidates. given: the step's parameters.
 
-    `reused` counts the samples that were in the store; `batch_effect` says what the batch size changed, where a GPU
-    drew (see batches.batch_effect).
+    `reused` counts the samples that were in the store.
     """
 
     def __init__(self, candidates: Sequence[Problem], given: Mapping[str, Any], store: Store) -> None:
@@ -33,7 +32,7 @@ class Base:
         self.digests = [digest_of_problem(problem) for problem in candidates]
         self.loaded: Sampler | None = None
         self.reused = 0
-        self.batch_effect: dict[str, Any] | None = None
+        self.largest: tuple[list[Row], list[Completion]] = [], []  # the largest batch of this run
 
     def samples(self) -> list[list[Sample]]:
         """The samples of each candidate, in order: up to the one that decides it, or all with filter_all_samples."""
@@ -44,7 +43,7 @@ class Base:
         progress = Progress("filter", "sampling", len(histories), unit="problems")
         draw(
             histories,
-            sorted(range(len(histories)), key=lambda place: len(self.candidates[place].prompt)),
+            sorted(range(len(histories)), key=lambda place: len(self.candidates[place].prompt), reverse=True),
             most=most,
             every=every,
             rows=lambda: self._sampler().rows,
@@ -53,11 +52,20 @@ class Base:
         )
         return [history.samples(most, every=every) for history in histories]
 
+    def batch_effect(self) -> dict[str, Any] | None:
+        """What the batch size changed, by drawing a part of the largest batch again; None where it changes nothing."""
+        if self.loaded is None or is_exact(self.loaded.model) or not self.largest[0]:
+            return None
+        return redrawn(self.loaded, *self.largest)
+
     def _batch(self, places: Sequence[Place]) -> list[Sample]:
         """Draw, judge and keep these samples."""
         sampler = self._sampler()
         rows = [(self.candidates[place], number) for place, number in places]
-        attempts = judge(rows, sampler.draw(rows), sampler.sampling, self.grader)
+        drawn = sampler.draw(rows)
+        if len(rows) > len(self.largest[0]):
+            self.largest = rows, drawn
+        attempts = judge(rows, drawn, sampler.sampling, self.grader)
         samples = [_sample_of(attempt) for attempt in attempts]
         self.cache.write(
             (self.digests[place], number, sample) for (place, number), sample in zip(places, samples, strict=True)
@@ -73,10 +81,7 @@ class Base:
             source = given["model_name"], given["model_revision"]
             tokenizer = load_tokenizer(*source, use_chat_template=given["use_chat_template"])
             model = load_model(*source, resolve_precision(given["precision"]))
-            sampling, seed = Sampling.from_parameters(given), given["seed"]
-            if model.device.type == "cuda":
-                self.batch_effect = batch_effect(model, tokenizer, self.candidates, sampling, seed=seed, step="filter")
-            self.loaded = Sampler(model, tokenizer, sampling, seed=seed, step="filter")
+            self.loaded = Sampler(model, tokenizer, Sampling.from_parameters(given), seed=given["seed"], step="filter")
         return self.loaded
 
 

@@ -39,7 +39,7 @@ def run(source: Path, target: Path, **given: Any) -> None:
     counts |= {
         "all_samples": given["filter_all_samples"],
         "reused": base.reused,
-        "batch_effect": base.batch_effect,
+        "batch_effect": base.batch_effect(),
         **forecast(
             [(passes(samples), judged(samples)) for samples in drawn],
             most=given["filter_samples"],

@@ -19,7 +19,7 @@ from components.shared.progress import say
 from components.shared.sampling import Completion, Sampling, generate, generator_for, rows_at_once
 
 MOST_ROWS = 256  # beyond it a batch gains little, and an early end of most rows is waited for
-MARGIN = 0.6  # share of the free memory that a batch may take: later prompts are longer, and allocators fragment
+MARGIN = 0.6  # share of the free memory that a batch may take: a batch may go on for longer, and allocators fragment
 PROBES = 16
 
 # One completion to draw: the problem, and the number of the completion among the problem's.
@@ -68,9 +68,10 @@ class Sampler:
     def draw(self, wanted: Sequence[Row], on_progress: Callable[[int], None] = lambda done: None) -> list[Completion]:
         """One completion a row, in order; on_progress gets the number of completions done.
 
-        Rows are batched by prompt length, so that little is padding. UserError when not even one row fits.
+        Rows are batched by prompt length, so that little is padding, the longest first: what fits then fits after.
+        UserError when not even one row fits.
         """
-        order = sorted(range(len(wanted)), key=lambda place: len(wanted[place][0].prompt))
+        order = sorted(range(len(wanted)), key=lambda place: len(wanted[place][0].prompt), reverse=True)
         found: dict[int, Completion] = {}
         while len(found) < len(order):
             places = order[len(found) : len(found) + self.rows]
@@ -158,26 +159,45 @@ def sample(
     return [drawn[start : start + samples] for start in range(0, len(drawn), samples)]
 
 
+def is_exact(model: Any) -> bool:
+    """Whether the batch size changes nothing that the model says: in fp32 on a CPU."""
+    return bool(model.device.type == "cpu" and model.dtype == torch.float32)
+
+
 def batch_effect(
     model: Any, tokenizer: Any, problems: Sequence[Problem], sampling: Sampling, *, seed: int, step: str
 ) -> dict[str, Any]:
     """Draw one completion for each of the first 16 problems in a large and in a small batch, and say how many differ.
 
-    Returns {"completions", "changed", "share", "batch_sizes": [large, small]}. The large batch holds three more
-    completions a problem; with the same seeds every difference comes from the batch size. Costs two batches.
+    Returns what `redrawn` does. The large batch holds three more completions a problem. Costs two batches.
     """
     probes = [(problem, 0) for problem in problems[:PROBES]]
-    others = [(problem, number) for problem, _ in probes for number in range(1, 4)]
-    large = Sampler(model, tokenizer, sampling, seed=seed, rows=len(probes + others), step=step)
-    in_large = large.draw([*probes, *others])[: len(probes)]
-    small = Sampler(model, tokenizer, sampling, seed=seed, rows=max(1, min(len(probes), large.rows // 2)), step=step)
-    in_small = small.draw(probes)
-    changed = sum(one.token_ids != other.token_ids for one, other in zip(in_large, in_small, strict=True))
-    sizes = [large.rows, small.rows]
+    rows = [*probes, *((problem, number) for problem, _ in probes for number in range(1, 4))]
+    sampler = Sampler(model, tokenizer, sampling, seed=seed, rows=max(1, len(rows)), step=step)
+    return redrawn(sampler, rows, sampler.draw(rows))
+
+
+def redrawn(sampler: Sampler, rows: Sequence[Row], drawn: Sequence[Completion]) -> dict[str, Any]:
+    """Draw the first 16 completions of a batch once more, by themselves, and say how many differ.
+
+    Returns {"completions", "changed", "share", "batch_sizes": [large, small]}. With the same seeds every difference
+    comes from the batch size.
+    """
+    large = min(len(rows), sampler.rows)
+    probes = rows[: max(1, min(PROBES, large // 2))]
+    alone = Sampler(
+        sampler.model, sampler.tokenizer, sampler.sampling, seed=sampler.seed, rows=len(probes), step=sampler.step
+    )
+    again = alone.draw(probes)
+    changed = sum(one.token_ids != other.token_ids for one, other in zip(drawn, again, strict=False))
     say(
-        step,
-        f"{changed} of {len(probes)} completions change between batches of {sizes[0]} and of {sizes[1]}"
+        sampler.step,
+        f"{changed} of {len(probes)} completions change between batches of {large} and of {len(probes)}"
         + (": rounding follows the batch size here, so another size or GPU draws others" if changed else ""),
     )
-    share = changed / len(probes) if probes else 0.0
-    return {"completions": len(probes), "changed": changed, "share": share, "batch_sizes": sizes}
+    return {
+        "completions": len(probes),
+        "changed": changed,
+        "share": changed / max(1, len(probes)),
+        "batch_sizes": [large, len(probes)],
+    }

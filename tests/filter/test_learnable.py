@@ -123,6 +123,18 @@ def test_stopping_early_keeps_what_all_samples_keep_and_draws_next_to_nothing_in
     assert stopped["expected_samples"] * 60 == pytest.approx(stopped["samples"], rel=0.05)
 
 
+def test_where_rounding_follows_the_batch_size_its_effect_is_measured(
+    filtered: Filter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    effect = counts_of(filtered(precision="bf16"))["batch_effect"]
+    assert (effect["completions"], effect["batch_sizes"]) == (16, [120, 16])
+    assert effect["share"] == effect["changed"] / 16
+    assert f"filter: {effect['changed']} of 16 completions change between batches of 120 and of 16" in (
+        capsys.readouterr().out
+    )
+    assert counts_of(filtered("exact"))["batch_effect"] is None
+
+
 def test_the_cap_takes_the_first(filtered: Filter) -> None:
     all_kept = read_problems(filtered("all") / KEPT)
     assert read_problems(filtered("few", max_train_samples=5) / KEPT) == all_kept[:5]
