@@ -114,7 +114,7 @@ class Sampler:
         say(
             self.step,
             f"warning: memory ran out with {tried} completions at once, so at most {self.fit.rows} are drawn now; "
-            "what they say does not depend on it" + (" but for rounding" if self.model.dtype != torch.float32 else ""),
+            "what they say does not depend on it" + ("" if is_exact(self.model) else " but for rounding"),
         )
 
 
