@@ -23,6 +23,11 @@ NARROW = Sampling(temperature=0.8, top_p=0.9, max_completion_length=32, use_chat
 GREEDY = Sampling(temperature=0.0, top_p=1.0, max_completion_length=32, use_chat_template=False)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # two threads of torch wait long for each other where other tests run
+
+
 def draw(model: Any, tokenizer: Any, problems: list[Any] = PROBLEMS, sampling: Sampling = PLAIN, **changes: Any) -> Any:
     return sample(model, tokenizer, problems, sampling, **{"samples": 4, "seed": 7, **changes})
 
