@@ -30,12 +30,17 @@ def line_chart(
     percent: bool = False,
     y_range: tuple[float, float] | None = None,
     colours: Sequence[str] = SERIES,
+    behind: Mapping[str, Points] | None = None,
 ) -> Markup:
-    """Lines over a common x axis; None in y is a gap. percent: y holds fractions and is labelled in per cent."""
+    """Lines over a common x axis; None in y is a gap. percent: y holds fractions and is labelled in per cent.
+
+    behind: for each series, what is drawn faintly behind its line, such as the values that it is the average of.
+    """
     figure, axes = _figure(height=2.9)
     for (name, rows), colour in zip(series.items(), _enough(colours, len(series)), strict=False):
-        xs = [x for x, _ in rows]
-        ys = [math.nan if y is None else float(y) for _, y in rows]
+        xs, ys = _coordinates(rows)
+        if behind:
+            axes.plot(*_coordinates(behind[name]), color=_PLACEHOLDERS[colour], linewidth=1, alpha=0.3)
         marker = "o" if len(rows) <= 30 or _has_lone_point(ys) else None
         axes.plot(xs, ys, label=name, color=_PLACEHOLDERS[colour], linewidth=1.8, marker=marker, markersize=3.5)
     if y_range is not None:
@@ -127,6 +132,10 @@ def count_chart(counts: Mapping[tuple[float, float], int], *, x_label: str, y_la
     axes.grid(color=_PLACEHOLDERS["grid"], linewidth=0.8)
     _label(axes, x_label, y_label, percent_axis=None)
     return _svg(figure, f"Counts by {x_label} and {y_label}; points above the diagonal are gains.")
+
+
+def _coordinates(rows: Points) -> tuple[list[float], list[float]]:
+    return [x for x, _ in rows], [math.nan if y is None else float(y) for _, y in rows]
 
 
 def _enough(colours: Sequence[str], count: int) -> list[str]:

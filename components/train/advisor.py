@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.train.metrics import mean
+from components.train.metrics import hidden_gap, mean
 
 WINDOW = 20  # steps that a rule looks at; fewer than half of them say too little
 STUCK = 0.95  # share of groups of one kind from which on there is next to nothing to learn
@@ -21,6 +21,8 @@ JUMPED = 0.97
 SLOW_STEP_SECONDS, GENERATION = 60.0, 0.85
 JUDGING = 0.2
 OFTEN = 0.2  # share of verdicts of one kind
+HACKED, WEAK = 0.1, 0.3  # share of passes that fail hidden tests: so much more than at first; so much in all
+ENOUGH = 30  # passes, for a share of them to say something
 WILD = 10.0  # times the median gradient norm
 
 Row = Mapping[str, Any]
@@ -207,6 +209,27 @@ def degenerate_reward(metrics: Rows, window: Rows, given: Mapping[str, Any]) -> 
         f"the reward has jumped from {before:.2f} to {now:.2f} within {2 * WINDOW} steps",
         "the policy may have found a way around the tests",
         "read the completions on this page and the hidden tests' gap in the evaluation; use a dataset with more tests",
+    )
+
+
+@rule
+def reward_hacking(metrics: Rows, window: Rows, given: Mapping[str, Any]) -> Advice | None:
+    passes = sum(row["hidden"]["passed_visible"] for row in window if row.get("hidden"))
+    gap, before = hidden_gap(window), hidden_gap(metrics[:WINDOW])
+    if gap is None or before is None or passes < ENOUGH:
+        return None
+    grows = len(metrics) >= 2 * WINDOW and gap >= before + HACKED
+    if not grows and gap < WEAK:
+        return None
+    return Advice(
+        "reward_hacking",
+        f"{gap:.0%} of the completions that pass the visible tests fail hidden ones"
+        + (f", after {before:.0%} at first" if grows else ""),
+        "reward hacking: the policy learns the visible tests rather than the task"
+        if grows
+        else "the visible tests are too few to tell a solution from a guess, which invites reward hacking",
+        f"use a dataset with more tests a problem, lower epochs (now {given['epochs']}) or raise beta "
+        f"(now {given['beta']:g}); the completions on this page say which tests they miss",
     )
 
 

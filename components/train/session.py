@@ -19,6 +19,7 @@ from components.train.checkpoints import Checkpoints
 from components.train.dynamic import make_rollouts
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
+from components.train.hidden import HiddenTests
 from components.train.interruption import Interrupted, Interruption
 from components.train.journal import Journal
 from components.train.memory import AttemptRecord, Pieces, disk_error, free_memory, is_out_of_memory
@@ -75,6 +76,7 @@ class Session:
         given = self.given
         client = SandboxClient.from_setting(given["sandbox_url"])
         say("train", f"the sandbox is ready (judge {client.version()[:12]})")
+        hidden = HiddenTests.from_parameters(given)
         reward = TestReward(
             grader=Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"]),
             problems={problem.task_id: problem for problem in training},
@@ -83,12 +85,14 @@ class Session:
             seed=given["seed"],
             interruption=self.interruption,
             processes=self.processes,
+            then=hidden.start,
         )
         return Watch(
             schedule=self.schedule,
             given=given,
             rollouts=make_rollouts(self.tokenizer, given, self.interruption, order=self.order, reward=reward),
             reward=reward,
+            hidden=hidden,
             journal=self.journal,
             uploads=self.uploads,
             interruption=self.interruption,

@@ -15,6 +15,7 @@ from components.shared.errors import InfraError, UserError
 from components.shared.progress import Progress, duration, say
 from components.train.advisor import Advisor, advise
 from components.train.dynamic import DynamicRollouts
+from components.train.hidden import HiddenTests
 from components.train.interruption import Interruption
 from components.train.journal import Journal
 from components.train.metrics import lost_step, step_metrics, step_samples
@@ -41,6 +42,7 @@ class Watch(TrainerCallback):
         given: Mapping[str, Any],
         rollouts: Rollouts,
         reward: TestReward,
+        hidden: HiddenTests,
         journal: Journal,
         uploads: Uploads,
         interruption: Interruption,
@@ -48,6 +50,7 @@ class Watch(TrainerCallback):
     ) -> None:
         self.schedule, self.given, self.num_generations = schedule, given, given["num_generations"]
         self.rollouts, self.reward, self.journal, self.uploads = rollouts, reward, journal, uploads
+        self.hidden = hidden
         self.interruption, self.save_steps, self.draw_report = interruption, given["save_steps"], draw_report
         self.progress = Progress("train", "training", schedule.steps, unit="steps", every_update=True)
         self.last_report = self.last_save = self.save_started = time.monotonic()
@@ -77,7 +80,13 @@ class Watch(TrainerCallback):
         row["seconds"] = self._seconds(float(logs.get("step_time") or 0.0))
         if isinstance(self.rollouts, DynamicRollouts):
             row["drawn"] = dict(self.rollouts.drawn)
-        samples = step_samples(self.reward.batch, step=state.global_step, num_generations=self.num_generations)
+        row["hidden"] = self.hidden.finish()
+        samples = step_samples(
+            self.reward.batch,
+            step=state.global_step,
+            num_generations=self.num_generations,
+            missed=self.hidden.missed,
+        )
         self.journal.add(row, samples)
         self._tell(row)
         self.verdict = stuck(self.journal.metrics, self.given)

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from components.train.report import running, thin, training_report
+from components.train.curves import running, thin
+from components.train.report import training_report
 from components.train.schedule import Schedule
 
 SCHEDULE = Schedule(
@@ -11,7 +12,7 @@ SCHEDULE = Schedule(
 GIVEN = {
     "method": "lora", "model_name": "a/model", "lr": 5e-5, "beta": 0.04, "num_generations": 2, "reward": "tests",
     "use_chat_template": False, "max_completion_length": 64, "dynamic_sampling_tokens": 0, "batch_size": 8,
-    "infra_limit": 0.02, "test_timeout_s": 5.0,
+    "infra_limit": 0.02, "test_timeout_s": 5.0, "epochs": 2,
 }  # fmt: skip
 
 
@@ -28,7 +29,7 @@ def row(step: int, **changes: Any) -> dict[str, Any]:
 def sample(step: int, completion: str) -> dict[str, Any]:
     return {
         "step": step, "task_id": "7", "completion": completion, "outcome": "failed", "reward": 0.0,
-        "failing_test": "assert f(1) == '<b>'",
+        "failing_test": "assert f(1) == '<b>'", "failing_hidden_test": None,
     }  # fmt: skip
 
 
