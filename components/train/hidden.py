@@ -53,11 +53,8 @@ class HiddenTests:
     def start(self, batch: Sequence[Judged]) -> None:
         """Begin to judge a step's completions, unless training has had to wait too much for that."""
         self._thread = None
-        self._pairs = [
-            (one.problem, one.completion, program_of(one.problem, one.completion, use_chat_template=self.use_chat_template))
-            for one in batch
-            if one.verdict.passed and one.problem.hidden_tests
-        ]  # fmt: skip
+        passing = [one for one in batch if one.verdict.passed and one.problem.hidden_tests]
+        self._pairs = [(one.problem, one.completion, self._program(one)) for one in passing]
         if self._pairs and self.waited <= MOST_WAITING * (time.monotonic() - self.started):
             self._thread = threading.Thread(target=self._judge, name="hidden-tests", daemon=True)
             self._thread.start()
@@ -79,6 +76,9 @@ class HiddenTests:
         judged = [row for row in zip(self._pairs, self._verdicts, strict=True) if row[1].passed is not None]
         self.missed = [_missed(*pair, verdict) for pair, verdict in judged if not verdict.passed]
         return {"passed_visible": len(judged), "failed_hidden": len(self.missed)} if judged else None
+
+    def _program(self, one: Judged) -> str:
+        return program_of(one.problem, one.completion, use_chat_template=self.use_chat_template)
 
     def _judge(self) -> None:
         try:

@@ -98,7 +98,7 @@ def step_samples(
 
 
 def summary(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Scalars of a whole run: reward, pass rate and hidden gap of the first and last tenth of its steps; what was lost."""
+    """Scalars of a whole run: reward, pass rate and hidden gap in the first and last tenth of its steps, lost steps."""
     tenth = max(1, len(metrics) // 10)
     lost = sum(lost_step(row) is not None for row in metrics)
     figures: dict[str, float | None] = {"steps": float(len(metrics)), "lost_steps": float(lost)}

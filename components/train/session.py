@@ -16,6 +16,7 @@ from components.shared.sandbox import SandboxClient
 from components.shared.store import Store
 from components.train.chat import chat_warnings
 from components.train.checkpoints import Checkpoints
+from components.train.container import watching_memory
 from components.train.dynamic import make_rollouts
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
@@ -154,7 +155,7 @@ class Session:
 
     def complete(self, target: Path) -> None:
         """Train to the end and write the export to the folder `target`; whatever ends this, what is done is sent."""
-        with self.interruption.watching():
+        with self.interruption.watching(), watching_memory(self.attempt.note, self._write_attempt):
             try:
                 self.train()
                 if self.processes.main:
@@ -174,6 +175,9 @@ class Session:
             if not self._optimise():
                 self._start_again_smaller()
         say("train", f"time: {time_shares(self.journal.metrics)}")
+
+    def _write_attempt(self) -> None:
+        self.uploads.write(self.attempt.objects(self.pieces))
 
     def _done(self) -> int:
         """Steps that the newest checkpoint holds."""

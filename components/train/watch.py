@@ -64,6 +64,7 @@ class Watch(TrainerCallback):
         self.progress.skip_to(state.global_step)
         self.saved_step = state.global_step
         self.last_save = time.monotonic()
+        self.publish(finished=False)  # who looks early finds a page
 
     def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         logs: dict[str, Any] = given["logs"]
@@ -92,8 +93,7 @@ class Watch(TrainerCallback):
         self.verdict = stuck(self.journal.metrics, self.given)
         if self.verdict:
             control.should_save = control.should_training_stop = True
-        pause = max(SECONDS_BETWEEN_REPORTS, self.report_seconds / SHARE_OF_TIME_FOR_REPORTS)
-        if time.monotonic() - self.last_report >= pause:
+        if self._page_is_due():
             self.publish(finished=False)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
@@ -109,11 +109,18 @@ class Watch(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.processes.wait()  # each has a part of the checkpoint
-        # The journal goes first: a checkpoint promises that the steps before it are written down.
-        self.publish(finished=False)
+        # The journal goes first: a checkpoint promises that the steps before it are written down. The page may wait.
+        if self._page_is_due():
+            self.publish(finished=False)
+        else:
+            self.uploads.write(self.journal.objects())
         self.uploads.send_checkpoint(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")
         self.saved_step, self.last_save = state.global_step, time.monotonic()
         self.save_seconds = self.last_save - self.save_started
+
+    def _page_is_due(self) -> bool:
+        pause = max(SECONDS_BETWEEN_REPORTS, self.report_seconds / SHARE_OF_TIME_FOR_REPORTS)
+        return time.monotonic() - self.last_report >= pause
 
     def publish(self, *, finished: bool) -> None:
         """Hand the journal and the page, as they are now, to the store."""
