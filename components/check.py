@@ -45,6 +45,7 @@ def check(
     max_stuck_steps: int,
     grpo_overrides: str,
     export_merged: str,
+    trackers: str,
     reward: str,
     seed: int,
     threads: int,

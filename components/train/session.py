@@ -29,6 +29,7 @@ from components.train.processes import Processes
 from components.train.report import training_report
 from components.train.rewards import TestReward
 from components.train.schedule import Schedule, prompt_order
+from components.train.trackers import chosen_trackers, end_trackers, tracker_callbacks, tracker_files
 from components.train.uploads import PATIENCE_AFTER_FAILURE, PATIENCE_AT_THE_END, Uploads
 from components.train.watch import Watch, time_shares
 
@@ -53,6 +54,7 @@ class Session:
             raise UserError(
                 "dynamic_sampling_tokens needs a single process: set gpus to 1, or dynamic_sampling_tokens to 0."
             )
+        self.trackers = chosen_trackers(given["trackers"])
         # Refuses wrong overrides before anything is loaded, and makes the processes know each other.
         _ = make_config(folder=folder, schedule=schedule, **self._settings()).device
         self.trainer_folder = Path(self.processes.agree(str(folder))) / "trainer"
@@ -98,6 +100,7 @@ class Session:
             uploads=self.uploads,
             interruption=self.interruption,
             draw_report=self._draw,
+            tracked=self.tracked,
         )
 
     def _make_trainer(self) -> Any:
@@ -123,7 +126,7 @@ class Session:
             lora_r=given["lora_r"],
             lora_alpha=given["lora_alpha"],
             lora_target_modules=given["lora_target_modules"],
-            callbacks=[self.watch],
+            callbacks=[self.watch, *tracker_callbacks(self.trackers, self.folder, self.name)],
         )
 
     def _settings(self) -> dict[str, Any]:
@@ -241,7 +244,9 @@ class Session:
         """Send what is still to be sent; a failure to do so hides no other."""
         try:
             self.watch.publish(finished=True)
-            self.uploads.write(self.attempt.objects(self.pieces, ended="failed" if failed else "finished"))
+            end_trackers(self.trackers)
+            ended = self.attempt.objects(self.pieces, ended="failed" if failed else "finished")
+            self.uploads.write({**self.tracked(), **ended})
             self.uploads.finish(PATIENCE_AFTER_FAILURE if failed else PATIENCE_AT_THE_END)
         except (UserError, InfraError) as error:
             if not failed:
@@ -249,6 +254,10 @@ class Session:
             say("train", f"warning: {error}")
         finally:
             self.uploads.close()
+
+    def tracked(self) -> dict[str, bytes]:
+        """What the trackers have written, by key."""
+        return {f"{self.prefix}/{name}": (self.folder / name).read_bytes() for name in tracker_files(self.folder)}
 
     def hand_on(self, target: Path) -> None:
         """Write the exported adapter or model and model.json to the folder `target`."""

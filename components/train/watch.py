@@ -22,6 +22,7 @@ from components.train.metrics import lost_step, step_metrics, step_samples
 from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
 from components.train.schedule import Schedule
+from components.train.trackers import scalars
 from components.train.uploads import Uploads
 
 SECONDS_BETWEEN_REPORTS = 10.0
@@ -33,7 +34,10 @@ LOST_STEPS_IN_A_ROW = 5  # after so many steps without a completion to learn fro
 
 
 class Watch(TrainerCallback):
-    """Writes down each step. draw_report(finished) draws the page from the journal, as objects for the store."""
+    """Writes down each step.
+
+    As objects for the store, draw_report(finished) gives the page drawn from the journal, tracked() trackers' files.
+    """
 
     def __init__(
         self,
@@ -47,11 +51,13 @@ class Watch(TrainerCallback):
         uploads: Uploads,
         interruption: Interruption,
         draw_report: Callable[[bool], dict[str, bytes]],
+        tracked: Callable[[], dict[str, bytes]],
     ) -> None:
         self.schedule, self.given, self.num_generations = schedule, given, given["num_generations"]
         self.rollouts, self.reward, self.journal, self.uploads = rollouts, reward, journal, uploads
         self.hidden = hidden
         self.interruption, self.save_steps, self.draw_report = interruption, given["save_steps"], draw_report
+        self.tracked = tracked
         self.progress = Progress("train", "training", schedule.steps, unit="steps", every_update=True)
         self.last_report = self.last_save = self.save_started = time.monotonic()
         self.save_seconds = self.report_seconds = 0.0
@@ -89,6 +95,7 @@ class Watch(TrainerCallback):
             missed=self.hidden.missed,
         )
         self.journal.add(row, samples)
+        logs.update(scalars(row))  # for the trackers, which come next
         self._tell(row)
         self.verdict = stuck(self.journal.metrics, self.given)
         if self.verdict:
@@ -114,6 +121,7 @@ class Watch(TrainerCallback):
             self.publish(finished=False)
         else:
             self.uploads.write(self.journal.objects())
+        self.uploads.write(self.tracked())
         self.uploads.send_checkpoint(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")
         self.saved_step, self.last_save = state.global_step, time.monotonic()
         self.save_seconds = self.last_save - self.save_started

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from components.shared.errors import InfraError, UserError
-from components.train.advisor import RULES, Advisor, advise
+from components.train.advisor import Advisor, advise
+from components.train.symptoms import RULES
 from components.train.watch import LOST_STEPS_IN_A_ROW, refuse_nan, stuck
 from tests.train.conftest import parameters
 from tests.train.test_report import row
