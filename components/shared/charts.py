@@ -40,7 +40,8 @@ def line_chart(
     for (name, rows), colour in zip(series.items(), _enough(colours, len(series)), strict=False):
         xs, ys = _coordinates(rows)
         if behind:
-            axes.plot(*_coordinates(behind[name]), color=_PLACEHOLDERS[colour], linewidth=1, alpha=0.3)
+            faint = 0.3 if len(series) == 1 else 0.15
+            axes.plot(*_coordinates(behind[name]), color=_PLACEHOLDERS[colour], linewidth=1, alpha=faint)
         marker = "o" if len(rows) <= 30 or _has_lone_point(ys) else None
         axes.plot(xs, ys, label=name, color=_PLACEHOLDERS[colour], linewidth=1.8, marker=marker, markersize=3.5)
     if y_range is not None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.shared.pages import percent, render
+from components.shared.pages import number, percent, render
 from components.shared.program import find_stop
 from components.shared.progress import duration
 from components.train.advisor import advise
@@ -87,7 +87,9 @@ def stat_grid(
         ("Loss", "–" if loss is None else f"{loss:.4f}", "of the last step"),
         ("Reward", *last_and_average(metrics, "reward")),
         ("Pass rate", *last_and_average(metrics, "pass_rate")),
+        ("Mixed groups", *last_and_average([{**row, "mixed": 1 - row["zero_variance"]} for row in metrics], "mixed")),
         ("Truncated", *last_and_average(metrics, "truncated")),
+        ("KL", number(last.get("kl"), 2), "nats a token from the base, last step"),
         ("Time", duration(seconds), f"{seconds / len(metrics):.2f} s a step" if metrics else ""),
     ]
 

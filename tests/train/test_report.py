@@ -1,9 +1,10 @@
 """The training report at every stage of a run."""
 
+import time
 from typing import Any
 
-from components.train.curves import running, thin
-from components.train.report import training_report
+from components.train.curves import curves, running, thin
+from components.train.report import stale_after, training_report
 from components.train.schedule import Schedule
 
 SCHEDULE = Schedule(
@@ -64,7 +65,43 @@ def test_samples_are_cut_where_the_program_ends_and_cannot_write_into_the_page()
 def test_a_long_run_has_a_small_page() -> None:
     metrics = [row(step, reward=(step % 7) / 7) for step in range(1, 10_001)]
     samples = [sample(step, "\n    return x" * 20) for step in range(1, 10_001) for _ in range(2)]
-    assert len(page(metrics, samples).encode()) < 500_000
+    began = time.process_time()
+    html = page(metrics, samples)
+    assert time.process_time() - began < 5
+    assert len(html.encode()) < 500_000
+    assert "a point is the mean of 34 steps" in html
+
+
+def test_every_curve_shows_each_step_and_its_average() -> None:
+    metrics = [row(step, reward=step % 2, hidden={"passed_visible": 4, "failed_hidden": 1}) for step in range(1, 41)]
+    names = [name for name, _, _ in curves(metrics)]
+    assert names == [
+        "Reward", "Pass rate", "Groups", "Hidden tests", "Training loss", "Distance from the base", "Entropy",
+        "Lengths", "Truncated", "Where the time goes",
+    ]  # fmt: skip
+    for name, svg, _ in curves(metrics):
+        lines = 3 if name in ("Groups", "Where the time goes") else 2 if name == "Lengths" else 1
+        assert svg.count("opacity: 0.3" if lines == 1 else "opacity: 0.15") == lines, name
+    silent = [row(1, kl=None, entropy=None)]
+    assert not {"Hidden tests", "Distance from the base", "Entropy"} & {name for name, _, _ in curves(silent)}
+
+
+def test_a_page_says_when_it_was_written_and_when_that_is_too_long_ago() -> None:
+    html = page([row(1)], [])
+    assert time.strftime("Written %Y-%m-%d", time.gmtime()) in html
+    assert "Nothing has been written since" in html
+    assert "Nothing has been written since" not in page([row(1)], [], finished=True)
+    slow = {"generate": 400.0, "reward": 1.0, "update": 99.0, "step": 500.0}
+    assert (stale_after([row(1)]), stale_after([row(1, seconds=slow)]), stale_after([])) == (300.0, 5000.0, 1800.0)
+
+
+def test_a_completion_that_misses_hidden_tests_is_shown_with_the_test() -> None:
+    passing = {**sample(1, "\n    return x"), "outcome": "passed", "reward": 1.0, "failing_test": None}
+    assert "of the hidden ones this does not hold: assert f(9)" in page(
+        [row(1)], [{**passing, "failing_hidden_test": "assert f(9)"}]
+    )
+    del passing["failing_hidden_test"]  # as an older run wrote it
+    assert "hidden ones" not in page([row(1)], [passing])
 
 
 def test_steps_that_taught_nothing_are_told() -> None:
