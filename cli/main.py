@@ -29,8 +29,8 @@ VERBS = {
     "upload-demo": "cli.verbs:upload_demo_command",
     "run": "cli.verbs:run_command",
     "schedule": "cli.verbs:schedule_command",
-    "watch": "cli.verbs:watch_command",
-    "report": "cli.verbs:report_command",
+    "watch": "cli.watching:watch_command",
+    "report": "cli.watching:report_command",
     "logs": "cli.verbs:logs_command",
     "doctor": "cli.doctor.command:doctor_command",
 }

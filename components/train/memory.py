@@ -7,6 +7,7 @@ import errno
 import gc
 import json
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,13 @@ def free_memory() -> None:
 
 
 class AttemptRecord:
-    """What this attempt tells the next one, should it be killed: the pieces, and the most memory that was seen."""
+    """What this attempt tells the next one, should it be killed: the pieces, and the most memory that was seen.
 
-    def __init__(self, store: Store, prefix: str) -> None:
+    steps: of the whole run; that and the attempt's start are for those who watch.
+    """
+
+    def __init__(self, store: Store, prefix: str, *, steps: int) -> None:
+        self.steps, self.started = steps, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.key = f"{prefix}/{ATTEMPT}"
         self.before = _read(store, self.key)
         self.ran_out = bool(self.before.get("ran_out"))
@@ -99,7 +104,8 @@ class AttemptRecord:
 
     def objects(self, pieces: Pieces, *, ended: str = "") -> dict[str, bytes]:
         """The record as it is now, by its key in the store; ended is empty while the attempt goes on."""
-        facts = {**asdict(pieces), "ran_out": self.ran_out, "memory_share": round(self.memory, 3), "ended": ended}
+        course = {"steps": self.steps, "started": self.started, "ended": ended}
+        facts = {**asdict(pieces), "ran_out": self.ran_out, "memory_share": round(self.memory, 3), **course}
         return {self.key: (json.dumps(facts) + "\n").encode()}
 
 

@@ -68,7 +68,7 @@ class Session:
         self.checkpoint = self.checkpoints.newest(folder)
         self.journal = Journal(store, self.prefix)
         self.journal.load()
-        self.attempt = AttemptRecord(store, self.prefix)
+        self.attempt = AttemptRecord(store, self.prefix, steps=schedule.steps)
         self.interruption = Interruption(alone=self.processes.count == 1)
         self.uploads = Uploads(store, self.checkpoints.save, active=self.processes.main)
         self.order = prompt_order(training, schedule.epochs, given["seed"])
@@ -152,8 +152,7 @@ class Session:
         return (
             f"{given['method']} on {given['model_name']} ({size:.1f} M parameters, {dtype}, {policy.device}), "
             f"{schedule.problems} problems, {schedule.steps} steps of {schedule.prompts_per_step} prompts x "
-            f"{given['num_generations']} completions, micro batches of {schedule.micro_batch_size}; "
-            f"watch {self.store.uri(f'{folder_of(self.name)}/train/report.html')}"
+            f"{given['num_generations']} completions, micro batches of {schedule.micro_batch_size}"
         )
 
     def complete(self, target: Path) -> None:

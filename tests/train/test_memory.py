@@ -25,7 +25,7 @@ def record(tmp_path: Path, **before: object) -> AttemptRecord:
     store = open_store(str(tmp_path))
     if before:
         store.write("run/train/attempt.json", json.dumps(before).encode())
-    return AttemptRecord(store, "run/train")
+    return AttemptRecord(store, "run/train", steps=6)
 
 
 def test_only_an_attempt_that_was_killed_with_its_memory_full_makes_the_next_one_smaller(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_record_is_kept_for_the_next_attempt(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     for key, data in first.objects(Pieces(2, 8), ended="failed").items():
         store.write(key, data)
-    assert AttemptRecord(store, "run/train").pieces(Pieces(8, 32), 32)[0] == Pieces(2, 8)
+    assert AttemptRecord(store, "run/train", steps=6).pieces(Pieces(8, 32), 32)[0] == Pieces(2, 8)
 
 
 def test_memory_that_can_be_dropped_is_not_in_use(tmp_path: Path) -> None:
