@@ -125,6 +125,12 @@ def test_the_cache_is_that_of_a_real_generation() -> None:
     assert kv_cache(shape, load()) == held + one_token + growing + logits
 
 
+def test_the_cache_is_that_of_what_is_drawn_at_once() -> None:
+    shape = replace(shape_of(QWEN_7B, "it"), rows_at_once=32)
+    assert kv_cache(shape, load(batch_size=128)) == kv_cache(shape, load(batch_size=32))
+    assert kv_cache(shape, load(batch_size=16)) < kv_cache(shape, load(batch_size=32))
+
+
 def test_only_full_with_beta_has_a_reference_copy() -> None:
     shape = shape_of(QWEN_7B, "it")
     bf16 = {"dtype": torch.bfloat16, "cuda": True}
