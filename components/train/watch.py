@@ -26,7 +26,7 @@ from components.train.trackers import scalars
 from components.train.uploads import Uploads
 
 SECONDS_BETWEEN_REPORTS = 10.0
-SHARE_OF_TIME_FOR_REPORTS = 0.02
+SHARE_OF_TIME_FOR_REPORTS = 0.01
 # At most two minutes of work may be lost, and a checkpoint still needs a step's time and its way to the store.
 SECONDS_BETWEEN_SAVES, LONGEST_BETWEEN_SAVES = 60.0, 90.0
 SHARE_OF_TIME_FOR_SAVES = 0.1

@@ -85,9 +85,7 @@ def test_a_checkpoint_of_another_model_is_refused_by_name(train: Train, tmp_path
     train(batch_size=32)
     model = tmp_path / "another-model"
     shutil.copytree(DEMO_MODEL, model)
-    with pytest.raises(
-        UserError, match=r"continued with other settings: model_name was .*demo/model.* and is"
-    ):
+    with pytest.raises(UserError, match=r"continued with other settings: model_name was .*demo/model.* and is"):
         train(batch_size=32, model_name=str(model))
 
 
