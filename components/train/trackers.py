@@ -6,12 +6,18 @@ server: MLFLOW_TRACKING_URI, or WANDB_API_KEY.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from transformers import TrainerCallback
+from transformers.integrations.integration_utils import get_reporting_integration_callbacks
+
 from components.settings import tracker_names
 from components.shared.errors import UserError
+from components.shared.pages import clip
+from components.shared.progress import say
 
 FOLDER = "trackers"
 PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
@@ -37,12 +43,44 @@ def tracker_callbacks(names: Sequence[str], folder: Path, run: str) -> list[Any]
     """
     if not names:
         return []
-    from transformers.integrations.integration_utils import get_reporting_integration_callbacks
-
     for name in names:
         (folder / FOLDER / name).mkdir(parents=True, exist_ok=True)
     os.environ.update(_environment(folder / FOLDER, run))
-    return [callback() for callback in get_reporting_integration_callbacks(list(names))]
+    callbacks = get_reporting_integration_callbacks(list(names))
+    return [Tolerated(name, callback()) for name, callback in zip(names, callbacks, strict=True)]
+
+
+class Tolerated(TrainerCallback):
+    """A tracker that may fail, for example with its server: the run goes on without it, and says so once."""
+
+    def __init__(self, name: str, tracker: Any) -> None:
+        self.name, self.tracker = name, tracker
+
+    def on_train_begin(self, *given: Any, **named: Any) -> None:
+        self._pass_on("on_train_begin", *given, **named)
+
+    def on_log(self, *given: Any, **named: Any) -> None:
+        self._pass_on("on_log", *given, **named)
+
+    def on_save(self, *given: Any, **named: Any) -> None:
+        self._pass_on("on_save", *given, **named)
+
+    def on_train_end(self, *given: Any, **named: Any) -> None:
+        self._pass_on("on_train_end", *given, **named)
+
+    def _pass_on(self, event: str, *given: Any, **named: Any) -> None:
+        if self.tracker is None:
+            return
+        try:
+            getattr(self.tracker, event)(*given, **named)
+        except Exception as error:  # of any kind: they are other people's clients of other people's servers
+            self.tracker = None
+            _warn(self.name, error)
+
+
+def _warn(name: str, error: Exception) -> None:
+    first = next(iter(str(error).splitlines()), "")
+    say("train", f"warning: the tracker {name} failed and gets nothing more ({type(error).__name__}: {clip(first)})")
 
 
 def _environment(folder: Path, run: str) -> dict[str, str]:
@@ -64,14 +102,12 @@ def _environment(folder: Path, run: str) -> dict[str, str]:
 
 def end_trackers(names: Sequence[str]) -> None:
     """Have them write what they still hold; W&B keeps all of it back until then."""
-    if "wandb" in names:
-        import wandb
-
-        wandb.finish()
-    if "mlflow" in names:
-        import mlflow
-
-        mlflow.end_run()
+    for name, end in (("wandb", "finish"), ("mlflow", "end_run")):
+        if name in names:
+            try:
+                getattr(import_module(name), end)()
+            except Exception as error:
+                _warn(name, error)
 
 
 def tracker_files(folder: Path) -> Iterator[Path]:

@@ -69,6 +69,20 @@ def test_a_tracker_gets_our_metrics_and_its_files_reach_the_store(
         assert name in lines[0]
 
 
+def test_a_tracker_that_fails_does_not_end_the_run(
+    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Falls(Scribe):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            raise ConnectionError("no route to its server\nand a long story")
+
+    monkeypatch.setitem(trackers.PACKAGES, "tensorboard", "json")
+    monkeypatch.setitem(integration_utils.INTEGRATION_TO_CALLBACK, "tensorboard", Falls)
+    assert train(trackers="tensorboard", batch_size=32)[0]["steps"] == 3
+    said = "the tracker tensorboard failed and gets nothing more (ConnectionError: no route to its server)"
+    assert capsys.readouterr().out.count(said) == 1
+
+
 @pytest.mark.skipif(find_spec("tensorboard") is None, reason="tensorboard is not installed")
 def test_tensorboard_for_real(train: Train, store_root: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
