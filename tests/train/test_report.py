@@ -90,7 +90,11 @@ def test_a_page_says_when_it_was_written_and_when_that_is_too_long_ago() -> None
     html = page([row(1)], [])
     assert time.strftime("Written %Y-%m-%d", time.gmtime()) in html
     assert "Nothing has been written since" in html
-    assert "Nothing has been written since" not in page([row(1)], [], finished=True)
+    ended = page([row(1)], [], finished=True)
+    assert "Nothing has been written since" not in ended
+    assert "Training ended after step 1 of 10000, before its end" in ended
+    assert "before its end" not in html
+    assert "before its end" not in page([row(10_000)], [], finished=True)
     slow = {"generate": 400.0, "reward": 1.0, "update": 99.0, "step": 500.0}
     assert (stale_after([row(1)]), stale_after([row(1, seconds=slow)]), stale_after([])) == (300.0, 5000.0, 1800.0)
 
