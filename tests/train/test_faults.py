@@ -87,9 +87,3 @@ def test_a_checkpoint_of_another_model_is_refused_by_name(train: Train, tmp_path
     shutil.copytree(DEMO_MODEL, model)
     with pytest.raises(UserError, match=r"continued with other settings: model_name was .*demo/model.* and is"):
         train(batch_size=32, model_name=str(model))
-
-
-def test_a_checkpoint_with_another_adapter_is_refused_by_name(train: Train) -> None:
-    train(batch_size=32)
-    with pytest.raises(UserError, match=r"lora_r was 16 and is 4.*use the old ones or a new run"):
-        train(batch_size=32, lora_r=4)
