@@ -101,6 +101,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         max_stuck_steps: int = 0,
         grpo_overrides: str = "{}",
         export_merged: str = "no",
+        trackers: str = "",
         reward: str = "tests",
         seed: int = 42,
         threads: int = 0,
@@ -165,6 +166,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             max_stuck_steps: Stop after so many steps in a row without a mixed group; 0 never stops for that.
             grpo_overrides: More settings of TRL's GRPOConfig, as a JSON object.
             export_merged: no, or bf16, fp16, fp32: hand on base and adapter merged in that precision as well.
+            trackers: Where training's metrics go besides: tensorboard, mlflow, wandb, as a comma list; empty for none.
             reward: tests, or random as a control that must not learn.
             seed: Seed of the data shuffle, the training order and all sampling.
             threads: CPU threads of torch; 0 leaves it to torch, 1 makes CPU results repeat.

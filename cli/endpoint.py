@@ -81,6 +81,11 @@ class Endpoint:
             verify_tls=verify_tls,
         )
 
+    @staticmethod
+    def is_named(endpoint: str | None = None) -> bool:
+        """Whether an option, the environment or a pod's surroundings name an installation."""
+        return bool(endpoint or os.environ.get("KFP_ENDPOINT") or _in_cluster())
+
     @property
     def namespace_of_runs(self) -> str | None:
         """What the API wants as a namespace: the profile's with several users, none with one."""

@@ -62,7 +62,7 @@ def plan_lines(
     lines = [
         f"{given['method']} on {given['model_name']} ({shape.parameters / 1e6:.4g} M parameters), {problems} problems",
         "",
-        *memory_lines(needs, load),
+        *memory_lines(shape, needs, load),
     ]
     if load.checkpointing:
         fitting = [name for name, each in DEVICES.items() if needs.needed <= each.memory * GIB]

@@ -82,14 +82,19 @@ def content_type(name: str) -> str:
     return f"{kind}; charset=utf-8" if kind.startswith("text/") or kind == "application/json" else kind
 
 
-@contextmanager
-def serving(store: Store, run: str, port: int) -> Iterator[ThreadingHTTPServer]:
-    """A server for the run's pages on a loopback port (0: any free one); UserError when the run or port is none."""
+def check_run_is_there(store: Store, run: str) -> None:
+    """UserError when the store holds nothing of this run."""
     if not store.keys(f"{folder_of(run)}/"):
         raise UserError(
             f"The store holds nothing of run {run} ({store.uri(folder_of(run))}): set GRPO_STORE and S3_* to the run's "
             "store, or wait for its first step."
         )
+
+
+@contextmanager
+def serving(store: Store, run: str, port: int) -> Iterator[ThreadingHTTPServer]:
+    """A server for the run's pages on a loopback port (0: any free one); UserError when the run or port is none."""
+    check_run_is_there(store, run)
     handler = type("RunPages", (Pages,), {"store": store, "run": run})
     try:
         server = ThreadingHTTPServer((HOST, port), handler)

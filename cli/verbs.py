@@ -1,7 +1,5 @@
 """The verbs for Kubeflow Pipelines: what each takes on the command line, what it does, and what it says."""
 
-import threading
-import webbrowser
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ import click
 from cli import parameters
 from cli.compiling import check_fixed, check_name, fixed_options, take_fixed, write_pipeline
 from cli.endpoint import Endpoint, endpoint_options, take_endpoint
-from cli.identifiers import RunId, RunIdOrLatest, ScheduleId
+from cli.identifiers import RunId, ScheduleId
 from cli.kept import as_text, options_of_run
 from cli.submit import EXPERIMENT, Place, continued, parameters_for_cluster, run_of, start_run
 from components.shared.errors import InfraError, UserError
@@ -166,50 +164,6 @@ def _schedule_delete(schedule_id: str, **options: Any) -> None:
 
     schedule.delete(take_endpoint(options), schedule_id)
     click.echo(f"Deleted schedule {schedule_id}.")
-
-
-def watch_command() -> click.Command:
-    own = [click.Argument(["run_id"], type=RunId(), metavar="RUN"), *endpoint_options()]
-    return click.Command("watch", params=own, callback=_watch, help=_watch.__doc__)
-
-
-def _watch(run_id: str, **options: Any) -> int:
-    """Show a run's steps until it ends; exits 0 if it succeeded, 1 if not."""
-    from cli.following import watch
-
-    endpoint = take_endpoint(options)
-    return watch(endpoint, run_id, namespace=endpoint.namespace)
-
-
-def report_command() -> click.Command:
-    own = [
-        click.Argument(["run_id"], type=RunIdOrLatest(), metavar="RUN", default="latest"),
-        click.Option(["--port"], type=click.IntRange(0, 65535), default=0, help="Port on this machine; any free one."),
-        click.Option(["--open/--no-open", "browser"], default=False, help="Open the page in a browser."),
-    ]
-    return click.Command("report", params=own, callback=_report, help=_report.__doc__)
-
-
-def _report(run_id: str, port: int, browser: bool) -> int:
-    """Show a run's pages, from the store at $GRPO_STORE, in this machine's browser; RUN is an id or `latest`."""
-    from cli.serving import serving
-    from components.shared.run import latest
-    from components.shared.store import open_store
-
-    store = open_store()
-    run = latest(store) if run_id == "latest" else run_id
-    if not run:
-        raise UserError(f"The store {store.uri('')} holds no finished run: name the run's id.")
-    with serving(store, run, port) as server:
-        address = f"http://127.0.0.1:{server.server_port}/"
-        click.echo(f"Run {run}: {address} (Ctrl-C ends it)")
-        if browser:
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        try:
-            server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            click.echo()
-    return 0
 
 
 def logs_command() -> click.Command:

@@ -48,6 +48,7 @@ def check(
     grpo_overrides: str,
     export_merged: str,
     init_adapter: str,
+    trackers: str,
     reward: str,
     seed: int,
     threads: int,

@@ -24,6 +24,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "on_unchanged": ("retrain", "skip"),
     "export_merged": ("no", "bf16", "fp16", "fp32"),
 }
+TRACKERS = ("tensorboard", "mlflow", "wandb")
 SPLITS = ("train", "validation", "prompt", "test")
 PUBLISHABLE_SPLITS = ("train", "prompt")  # training on these leaves the validation problems to decide on
 DATA_SUFFIXES = (".jsonl", ".json", ".parquet")
@@ -108,7 +109,7 @@ RESERVED_OVERRIDES: dict[str, str] = {
     "resume_from_checkpoint": "resume_run",
     "mask_truncated_completions": "nothing: truncated completions are always kept out of the loss",
     "use_vllm": "nothing yet: completions are sampled by the model itself",
-    "report_to": "nothing: metrics.jsonl and report.html hold the metrics",
+    **dict.fromkeys(("report_to", "run_name"), "trackers"),
     **dict.fromkeys(
         ("top_k", "min_p", "repetition_penalty", "generation_kwargs", "cache_implementation"),
         "nothing: filter, training and evaluation draw from the same distribution, by temperature and top_p",
@@ -155,6 +156,7 @@ def _wrong_choices(given: Mapping[str, Any]) -> list[str]:
     empty = [name for name in NEVER_EMPTY if not str(given[name]).strip()]
     wrong += [f"{name} is empty: it needs a value." for name in empty]
     parsed: list[Callable[[], object]] = [
+        partial(tracker_names, given["trackers"]),
         *(partial(bucket_and_key, given[name]) for name in ("model_name", "dataset") if in_bucket(given[name])),
         *([] if "sandbox_url" in empty else [partial(addresses_in, given["sandbox_url"])]),
         *([partial(check_run_id, given["resume_run"], "resume_run")] if given["resume_run"] else []),
@@ -216,6 +218,15 @@ def split_names(candidate_splits: str) -> tuple[str, ...]:
     """The splits in parameter candidate_splits, `all` written out."""
     names = tuple(name.strip() for name in candidate_splits.split(",") if name.strip())
     return SPLITS if names == ("all",) else names
+
+
+def tracker_names(trackers: str) -> list[str]:
+    """The names in parameter trackers, each once; UserError when one is unknown."""
+    names = list(dict.fromkeys(name.strip() for name in trackers.split(",") if name.strip()))
+    unknown = [name for name in names if name not in TRACKERS]
+    if unknown:
+        raise UserError(f"trackers names {', '.join(unknown)}: use {', '.join(TRACKERS)}, or leave it empty.")
+    return names
 
 
 def _wrong_splits(given: Mapping[str, Any]) -> list[str]:

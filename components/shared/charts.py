@@ -13,6 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+LINES_PLACE = (0.175, 0.17, 0.8, 0.72)  # room for ticks such as −0.0005, and for a legend above
 WIDTH = 4.7  # inches at 72 units an inch: about the width of a phone, and half of a desktop page
 # Drawn colour -> CSS variable of style.css. The drawn colours mean nothing; they only must not occur otherwise.
 SERIES = tuple(f"series-{place}" for place in range(1, 6))
@@ -30,12 +31,18 @@ def line_chart(
     percent: bool = False,
     y_range: tuple[float, float] | None = None,
     colours: Sequence[str] = SERIES,
+    behind: Mapping[str, Points] | None = None,
 ) -> Markup:
-    """Lines over a common x axis; None in y is a gap. percent: y holds fractions and is labelled in per cent."""
-    figure, axes = _figure(height=2.9)
+    """Lines over a common x axis; None in y is a gap. percent: y holds fractions and is labelled in per cent.
+
+    behind: for each series, what is drawn faintly behind its line, such as the values that it is the average of.
+    """
+    figure, axes = _figure(height=2.9, place=LINES_PLACE)
     for (name, rows), colour in zip(series.items(), _enough(colours, len(series)), strict=False):
-        xs = [x for x, _ in rows]
-        ys = [math.nan if y is None else float(y) for _, y in rows]
+        xs, ys = _coordinates(rows)
+        if behind:
+            faint = 0.3 if len(series) == 1 else 0.15
+            axes.plot(*_coordinates(behind[name]), color=_PLACEHOLDERS[colour], linewidth=1, alpha=faint)
         marker = "o" if len(rows) <= 30 or _has_lone_point(ys) else None
         axes.plot(xs, ys, label=name, color=_PLACEHOLDERS[colour], linewidth=1.8, marker=marker, markersize=3.5)
     if y_range is not None:
@@ -129,6 +136,10 @@ def count_chart(counts: Mapping[tuple[float, float], int], *, x_label: str, y_la
     return _svg(figure, f"Counts by {x_label} and {y_label}; points above the diagonal are gains.")
 
 
+def _coordinates(rows: Points) -> tuple[list[float], list[float]]:
+    return [x for x, _ in rows], [math.nan if y is None else float(y) for _, y in rows]
+
+
 def _enough(colours: Sequence[str], count: int) -> list[str]:
     return [colours[place % len(colours)] for place in range(count)]
 
@@ -147,13 +158,17 @@ def _ticker() -> Any:
     return ticker
 
 
-def _figure(*, height: float) -> tuple[Any, Any]:
-    """An empty figure of our width and `height` inches, without matplotlib's global state."""
+def _figure(*, height: float, place: tuple[float, float, float, float] | None = None) -> tuple[Any, Any]:
+    """An empty figure of our width and `height` inches, without matplotlib's global state.
+
+    place: left, bottom, width and height of the axes as shares of the figure; None has them fitted to the labels, which
+    doubles the time that a drawing takes.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), dpi=72, layout="constrained")
+    figure = Figure(figsize=(WIDTH, height), dpi=72, layout=None if place else "constrained")
     figure.patch.set_alpha(0)
-    axes = figure.add_subplot()
+    axes = figure.add_axes(place) if place else figure.add_subplot()
     axes.patch.set_alpha(0)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):

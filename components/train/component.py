@@ -34,6 +34,7 @@ def train(
     grpo_overrides: str,
     export_merged: str,
     init_adapter: str,
+    trackers: str,
     reward: str,
     seed: int,
     threads: int,

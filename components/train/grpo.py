@@ -86,7 +86,7 @@ def make_config(
         "logging_steps": 1,
         "logging_nan_inf_filter": False,  # a loss that is no number must be seen
         "disable_tqdm": True,
-        "report_to": "none",
+        "report_to": "none",  # trackers come after the callback that measures, see trackers.py
         "ddp_backend": ("nccl" if on_gpu else "gloo") if schedule.processes > 1 else None,
         "ddp_find_unused_parameters": False if schedule.processes > 1 else None,
     }

@@ -6,16 +6,16 @@ Neither number changes what is learnt: a batch is only cut into smaller pieces, 
 import errno
 import json
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from components.shared.errors import InfraError
 from components.shared.store import Store
+from components.train.container import NEARLY_ALL
 
 ATTEMPT = "attempt.json"  # below runs/<run>/train/: how the newest attempt at this run is doing, or how it ended
-CGROUP = Path("/sys/fs/cgroup")
-NEARLY_ALL = 0.9  # share of the memory limit from which on a process that vanished is taken for one killed for it
 ALMOST_NO_BYTES = 1_000_000
 
 
@@ -51,21 +51,14 @@ def disk_error(error: BaseException, folder: Path) -> InfraError | None:
     )
 
 
-def memory_share(cgroup: Path = CGROUP) -> float | None:
-    """Used memory as a share of the container's limit, what can be dropped at once left out; None without a limit."""
-    try:
-        limit = (cgroup / "memory.max").read_text().strip()
-        used = int((cgroup / "memory.current").read_text())
-        facts = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
-        return None if limit == "max" else (used - int(facts["inactive_file"])) / int(limit)
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 class AttemptRecord:
-    """What this attempt tells the next one, should it be killed: the pieces, and the most memory that was seen."""
+    """What this attempt tells the next one, should it be killed: the pieces, and the most memory that was seen.
 
-    def __init__(self, store: Store, prefix: str) -> None:
+    steps: of the whole run; that and the attempt's start are for those who watch.
+    """
+
+    def __init__(self, store: Store, prefix: str, *, steps: int) -> None:
+        self.steps, self.started = steps, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.key = f"{prefix}/{ATTEMPT}"
         self.before = _read(store, self.key)
         self.ran_out = bool(self.before.get("ran_out"))
@@ -88,10 +81,14 @@ class AttemptRecord:
         fitted = Pieces(min(then.micro_batch_size, wanted.micro_batch_size), min(then.rows, wanted.rows))
         return fitted, "" if fitted == wanted else "an attempt before ran out of memory with more"
 
+    def note(self, share: float) -> None:
+        """Remember the most memory that was in use."""
+        self.memory = max(self.memory, share)
+
     def objects(self, pieces: Pieces, *, ended: str = "") -> dict[str, bytes]:
         """The record as it is now, by its key in the store; ended is empty while the attempt goes on."""
-        self.memory = max(self.memory, memory_share() or 0.0)
-        facts = {**asdict(pieces), "ran_out": self.ran_out, "memory_share": round(self.memory, 3), "ended": ended}
+        course = {"steps": self.steps, "started": self.started, "ended": ended}
+        facts = {**asdict(pieces), "ran_out": self.ran_out, "memory_share": round(self.memory, 3), **course}
         return {self.key: (json.dumps(facts) + "\n").encode()}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.shared.grading import count_outcomes
+from components.train.hidden import Missed
 from components.train.rewards import Judged
 
 
@@ -72,8 +73,14 @@ def lost_step(metrics: Mapping[str, Any]) -> str | None:
     return "every completion was truncated or could not be judged: raise max_completion_length, check the sandbox"
 
 
-def step_samples(batch: Sequence[Judged], *, step: int, num_generations: int) -> list[dict[str, Any]]:
-    """One group of the step for samples.jsonl: the first mixed one, for it is what the step learns from."""
+def step_samples(
+    batch: Sequence[Judged], *, step: int, num_generations: int, missed: Sequence[Missed]
+) -> list[dict[str, Any]]:
+    """One group of the step for samples.jsonl: the first mixed one, for it is what the step learns from.
+
+    missed: the step's completions that pass the visible tests alone.
+    """
+    tests = {(one.task_id, one.completion): one.test for one in missed}
     groups = groups_of(batch, num_generations)
     chosen = next((group for group in groups if kind_of_group(group) == "mixed"), groups[0])
     return [
@@ -84,20 +91,29 @@ def step_samples(batch: Sequence[Judged], *, step: int, num_generations: int) ->
             "outcome": "truncated" if judged.ended_by == "length" else judged.verdict.outcome,
             "reward": judged.reward,
             "failing_test": judged.failing_test,
+            "failing_hidden_test": tests.get((judged.problem.task_id, judged.completion)),
         }
         for judged in chosen
     ]
 
 
 def summary(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Scalars of a whole run: mean reward and pass rate of the first and last tenth of its steps, and what was lost."""
+    """Scalars of a whole run: reward, pass rate and hidden gap in the first and last tenth of its steps, lost steps."""
     tenth = max(1, len(metrics) // 10)
     lost = sum(lost_step(row) is not None for row in metrics)
     figures: dict[str, float | None] = {"steps": float(len(metrics)), "lost_steps": float(lost)}
     for name, part in (("first", metrics[:tenth]), ("last", metrics[-tenth:])):
         for key in ("reward", "pass_rate"):
             figures[f"{key}_{name}_tenth"] = mean([row[key] for row in part if row[key] is not None])
+        figures[f"hidden_gap_{name}_tenth"] = hidden_gap(part)
     return {name: value for name, value in figures.items() if value is not None}
+
+
+def hidden_gap(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Share of the completions that pass the visible tests and fail hidden ones; None where none was judged on both."""
+    counts = [row["hidden"] for row in rows if row.get("hidden")]  # rows of an older run have none
+    passed = sum(count["passed_visible"] for count in counts)
+    return sum(count["failed_hidden"] for count in counts) / passed if passed else None
 
 
 def mean(values: Sequence[float]) -> float | None:

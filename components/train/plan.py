@@ -176,22 +176,28 @@ def activations(shape: Shape, load: Load) -> int:
 
 
 def kv_cache(shape: Shape, load: Load) -> int:
-    """Keys and values of every layer for a whole batch, the most that is sampled at once; and its logits with noise.
+    """Keys and values of every layer for all completions that are drawn at once; and their logits with noise.
 
     2 * layers * kv width * tokens (Pope et al. 2022, section 2.1); a layer's cache exists twice while it grows.
     """
-    tokens = load.batch_size * (load.prompt_tokens + load.completion_tokens)
-    logits = load.batch_size * shape.vocabulary * (load.width + 3 * FP32)
+    rows = rows_drawn(shape, load)
+    tokens = rows * (load.prompt_tokens + load.completion_tokens)
+    logits = rows * shape.vocabulary * (load.width + 3 * FP32)
     return 2 * (shape.layers + 1) * shape.kv * tokens * load.width + logits
 
 
-def memory_lines(planned: Memory, load: Load) -> list[str]:
+def rows_drawn(shape: Shape, load: Load) -> int:
+    """How many completions of a step are drawn at once."""
+    return min(load.batch_size, shape.rows_at_once)
+
+
+def memory_lines(shape: Shape, planned: Memory, load: Load) -> list[str]:
     """The plan as lines for people, what does not occur left out."""
     size, unit = planned.unit
     parts = {**vars(planned), "peak": planned.peak, "with CUDA's own": planned.needed}
     notes = {
         "activations": f"{load.micro_batch_size} completions at a time",
-        "kv_cache": f"{load.batch_size} completions; sampling holds no gradients and activations",
+        "kv_cache": f"{rows_drawn(shape, load)} completions at a time; sampling holds no gradients and activations",
         "with CUDA's own": "and what fragmentation leaves unusable",
     }
     shown = {name: value for name, value in parts.items() if value and (load.checkpointing or name in vars(planned))}

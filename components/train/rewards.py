@@ -10,7 +10,7 @@ The whole batch is judged in one call of the client.
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ class TestReward:
     """Callable for GRPOTrainer(reward_funcs=...). control: coin flips instead of verdicts; such a run must not learn.
 
     `batch` holds the last step's completions, group after group and of all processes; `seconds` the time that this
-    process's verdicts took.
+    process's verdicts took. then: what the first process does with each step's completions.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -56,6 +56,7 @@ class TestReward:
     seed: int
     interruption: Interruption
     processes: Processes
+    then: Callable[[Sequence[Judged]], None]
     batch: list[Judged] = field(default_factory=list)
     seconds: float = 0.0
     seconds_before: float = 0.0
@@ -73,6 +74,8 @@ class TestReward:
         self.seconds, self.seconds_before = self.seconds_before + time.perf_counter() - start, 0.0
         self.known.clear()
         self.batch = self.processes.gather(own)
+        if self.processes.main:
+            self.then(self.batch)
         return [judged.reward for judged in own]
 
     def judge(

@@ -16,9 +16,11 @@ from components.shared.sandbox import SandboxClient
 from components.shared.store import Store
 from components.train.chat import chat_warnings
 from components.train.checkpoints import Checkpoints
+from components.train.container import watching_memory
 from components.train.dynamic import make_rollouts
 from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
+from components.train.hidden import HiddenTests
 from components.train.interruption import Interrupted, Interruption
 from components.train.journal import Journal
 from components.train.memory import AttemptRecord, Pieces, disk_error
@@ -28,6 +30,7 @@ from components.train.report import training_report
 from components.train.rewards import TestReward
 from components.train.schedule import Schedule, prompt_order
 from components.train.start import start_from_adapter
+from components.train.trackers import chosen_trackers, end_trackers, tracker_callbacks, tracker_files
 from components.train.uploads import PATIENCE_AFTER_FAILURE, PATIENCE_AT_THE_END, Uploads
 from components.train.watch import Watch, time_shares
 
@@ -52,6 +55,7 @@ class Session:
             raise UserError(
                 "dynamic_sampling_tokens needs a single process: set gpus to 1, or dynamic_sampling_tokens to 0."
             )
+        self.trackers = chosen_trackers(given["trackers"])
         # Refuses wrong overrides before anything is loaded, and makes the processes know each other.
         _ = make_config(folder=folder, schedule=schedule, **self._settings()).device
         self.trainer_folder = Path(self.processes.agree(str(folder))) / "trainer"
@@ -65,7 +69,7 @@ class Session:
         self.checkpoint = self.checkpoints.newest(folder)
         self.journal = Journal(store, self.prefix)
         self.journal.load()
-        self.attempt = AttemptRecord(store, self.prefix)
+        self.attempt = AttemptRecord(store, self.prefix, steps=schedule.steps)
         self.interruption = Interruption(alone=self.processes.count == 1)
         self.uploads = Uploads(store, self.checkpoints.save, active=self.processes.main)
         self.order = prompt_order(training, schedule.epochs, given["seed"])
@@ -76,6 +80,7 @@ class Session:
         given = self.given
         client = SandboxClient.from_setting(given["sandbox_url"])
         say("train", f"the sandbox is ready (judge {client.version()[:12]})")
+        hidden = HiddenTests.from_parameters(given)
         reward = TestReward(
             grader=Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"]),
             problems={problem.task_id: problem for problem in training},
@@ -84,16 +89,19 @@ class Session:
             seed=given["seed"],
             interruption=self.interruption,
             processes=self.processes,
+            then=hidden.start,
         )
         return Watch(
             schedule=self.schedule,
             given=given,
             rollouts=make_rollouts(self.tokenizer, given, self.interruption, order=self.order, reward=reward),
             reward=reward,
+            hidden=hidden,
             journal=self.journal,
             uploads=self.uploads,
             interruption=self.interruption,
             draw_report=self._draw,
+            tracked=self.tracked,
         )
 
     def _make_trainer(self) -> Any:
@@ -119,7 +127,7 @@ class Session:
             lora_r=given["lora_r"],
             lora_alpha=given["lora_alpha"],
             lora_target_modules=given["lora_target_modules"],
-            callbacks=[self.watch],
+            callbacks=[self.watch, *tracker_callbacks(self.trackers, self.folder, self.name)],
         )
         if given["init_adapter"] and self.checkpoint is None:
             start_from_adapter(trainer.model, given)
@@ -148,13 +156,12 @@ class Session:
         return (
             f"{given['method']} on {given['model_name']} ({size:.1f} M parameters, {dtype}, {policy.device}), "
             f"{schedule.problems} problems, {schedule.steps} steps of {schedule.prompts_per_step} prompts x "
-            f"{given['num_generations']} completions, micro batches of {schedule.micro_batch_size}; "
-            f"watch {self.store.uri(f'{folder_of(self.name)}/train/report.html')}"
+            f"{given['num_generations']} completions, micro batches of {schedule.micro_batch_size}"
         )
 
     def complete(self, target: Path) -> None:
         """Train to the end and write the export to the folder `target`; whatever ends this, what is done is sent."""
-        with self.interruption.watching():
+        with self.interruption.watching(), watching_memory(self.attempt.note, self._write_attempt):
             try:
                 self.train()
                 if self.processes.main:
@@ -174,6 +181,9 @@ class Session:
             if not self._optimise():
                 self._start_again_smaller()
         say("train", f"time: {time_shares(self.journal.metrics)}")
+
+    def _write_attempt(self) -> None:
+        self.uploads.write(self.attempt.objects(self.pieces))
 
     def _done(self) -> int:
         """Steps that the newest checkpoint holds."""
@@ -237,7 +247,9 @@ class Session:
         """Send what is still to be sent; a failure to do so hides no other."""
         try:
             self.watch.publish(finished=True)
-            self.uploads.write(self.attempt.objects(self.pieces, ended="failed" if failed else "finished"))
+            end_trackers(self.trackers)
+            ended = self.attempt.objects(self.pieces, ended="failed" if failed else "finished")
+            self.uploads.write({**self.tracked(), **ended})
             self.uploads.finish(PATIENCE_AFTER_FAILURE if failed else PATIENCE_AT_THE_END)
         except (UserError, InfraError) as error:
             if not failed:
@@ -245,6 +257,10 @@ class Session:
             say("train", f"warning: {error}")
         finally:
             self.uploads.close()
+
+    def tracked(self) -> dict[str, bytes]:
+        """What the trackers have written, by key."""
+        return {f"{self.prefix}/{name}": (self.folder / name).read_bytes() for name in tracker_files(self.folder)}
 
     def hand_on(self, target: Path) -> None:
         """Write the exported adapter or model and model.json to the folder `target`."""

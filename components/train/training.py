@@ -9,8 +9,8 @@ import torch
 
 from components.shared.problem import training_problems
 from components.shared.progress import duration, mute, say
-from components.shared.run import folder_of, record, run_id_of
-from components.shared.store import open_store, upload_folder
+from components.shared.run import folder_of, record, run_id_of, this_run
+from components.shared.store import Store, open_store, upload_folder
 from components.train.handover import complete_export
 from components.train.metrics import summary
 from components.train.processes import Processes, launch, processes_for
@@ -36,6 +36,7 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
         )
     store, name = open_store(), run_id_of(run_id, resume_run)
     if processes.main:
+        say("train", how_to_watch(store, name))
         upload_folder(store, folder_of(name), problems)
     else:
         mute()
@@ -60,3 +61,12 @@ def run(problems: Path, model: Path, report: Path, *, run_id: str, resume_run: s
     patiently(lambda: record(store, name, parameters=given, seconds={"train": round(time.monotonic() - start, 1)}))
     say("train", f"done in {duration(sum(row['seconds']['step'] for row in session.journal.metrics))} of steps")
     return scalars
+
+
+def how_to_watch(store: Store, run: str) -> str:
+    """Where a person sees how the run is doing; KFP shows a step's outputs only at its end.
+
+    KFP knows an attempt by an id of its own, the store by that of the first.
+    """
+    page = store.uri(f"{folder_of(run)}/train/report.html")
+    return f"watch with `python pipeline.py watch {this_run() or run}` or `report {run}`; the page is {page}"

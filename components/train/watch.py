@@ -15,16 +15,18 @@ from components.shared.errors import InfraError, UserError
 from components.shared.progress import Progress, duration, say
 from components.train.advisor import Advisor, advise
 from components.train.dynamic import DynamicRollouts
+from components.train.hidden import HiddenTests
 from components.train.interruption import Interruption
 from components.train.journal import Journal
 from components.train.metrics import lost_step, step_metrics, step_samples
 from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
 from components.train.schedule import Schedule
+from components.train.trackers import scalars
 from components.train.uploads import Uploads
 
 SECONDS_BETWEEN_REPORTS = 10.0
-SHARE_OF_TIME_FOR_REPORTS = 0.02
+SHARE_OF_TIME_FOR_REPORTS = 0.01
 # At most two minutes of work may be lost, and a checkpoint still needs a step's time and its way to the store.
 SECONDS_BETWEEN_SAVES, LONGEST_BETWEEN_SAVES = 60.0, 90.0
 SHARE_OF_TIME_FOR_SAVES = 0.1
@@ -32,7 +34,10 @@ LOST_STEPS_IN_A_ROW = 5  # after so many steps without a completion to learn fro
 
 
 class Watch(TrainerCallback):
-    """Writes down each step. draw_report(finished) draws the page from the journal, as objects for the store."""
+    """Writes down each step.
+
+    As objects for the store, draw_report(finished) gives the page drawn from the journal, tracked() trackers' files.
+    """
 
     def __init__(
         self,
@@ -41,14 +46,18 @@ class Watch(TrainerCallback):
         given: Mapping[str, Any],
         rollouts: Rollouts,
         reward: TestReward,
+        hidden: HiddenTests,
         journal: Journal,
         uploads: Uploads,
         interruption: Interruption,
         draw_report: Callable[[bool], dict[str, bytes]],
+        tracked: Callable[[], dict[str, bytes]],
     ) -> None:
         self.schedule, self.given, self.num_generations = schedule, given, given["num_generations"]
         self.rollouts, self.reward, self.journal, self.uploads = rollouts, reward, journal, uploads
+        self.hidden = hidden
         self.interruption, self.save_steps, self.draw_report = interruption, given["save_steps"], draw_report
+        self.tracked = tracked
         self.progress = Progress("train", "training", schedule.steps, unit="steps", every_update=True)
         self.last_report = self.last_save = self.save_started = time.monotonic()
         self.save_seconds = self.report_seconds = 0.0
@@ -61,6 +70,7 @@ class Watch(TrainerCallback):
         self.progress.skip_to(state.global_step)
         self.saved_step = state.global_step
         self.last_save = time.monotonic()
+        self.publish(finished=False)  # who looks early finds a page
 
     def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         logs: dict[str, Any] = given["logs"]
@@ -77,14 +87,20 @@ class Watch(TrainerCallback):
         row["seconds"] = self._seconds(float(logs.get("step_time") or 0.0))
         if isinstance(self.rollouts, DynamicRollouts):
             row["drawn"] = dict(self.rollouts.drawn)
-        samples = step_samples(self.reward.batch, step=state.global_step, num_generations=self.num_generations)
+        row["hidden"] = self.hidden.finish()
+        samples = step_samples(
+            self.reward.batch,
+            step=state.global_step,
+            num_generations=self.num_generations,
+            missed=self.hidden.missed,
+        )
         self.journal.add(row, samples)
+        logs.update(scalars(row))  # for the trackers, which come next
         self._tell(row)
         self.verdict = stuck(self.journal.metrics, self.given)
         if self.verdict:
             control.should_save = control.should_training_stop = True
-        pause = max(SECONDS_BETWEEN_REPORTS, self.report_seconds / SHARE_OF_TIME_FOR_REPORTS)
-        if time.monotonic() - self.last_report >= pause:
+        if self._page_is_due():
             self.publish(finished=False)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
@@ -100,11 +116,19 @@ class Watch(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.processes.wait()  # each has a part of the checkpoint
-        # The journal goes first: a checkpoint promises that the steps before it are written down.
-        self.publish(finished=False)
+        # The journal goes first: a checkpoint promises that the steps before it are written down. The page may wait.
+        if self._page_is_due():
+            self.publish(finished=False)
+        else:
+            self.uploads.write(self.journal.objects())
+        self.uploads.write(self.tracked())
         self.uploads.send_checkpoint(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")
         self.saved_step, self.last_save = state.global_step, time.monotonic()
         self.save_seconds = self.last_save - self.save_started
+
+    def _page_is_due(self) -> bool:
+        pause = max(SECONDS_BETWEEN_REPORTS, self.report_seconds / SHARE_OF_TIME_FOR_REPORTS)
+        return time.monotonic() - self.last_report >= pause
 
     def publish(self, *, finished: bool) -> None:
         """Hand the journal and the page, as they are now, to the store."""

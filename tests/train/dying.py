@@ -12,7 +12,10 @@ POINTS = ("rollout", "reward", "update", "journal", "upload")
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a run. At `point`, after `step` steps, the process gets signal `number`."""
+    """One attempt at a run. At `point`, after `step` steps, the process gets signal `number`.
+
+    group: a cgroup that the process joins before it begins.
+    """
 
     problems: Path
     target: Path
@@ -22,10 +25,13 @@ class Attempt:
     point: str = ""
     step: int = 0
     number: int = 0
+    group: Path | None = None
 
 
 def main(attempt: Attempt) -> None:
     """Run the train step as its pod does."""
+    if attempt.group:
+        (attempt.group / "cgroup.procs").write_text(str(os.getpid()))
     handle = os.open(attempt.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)

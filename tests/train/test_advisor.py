@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from components.shared.errors import InfraError, UserError
-from components.train.advisor import RULES, Advisor, advise
+from components.train.advisor import Advisor, advise
+from components.train.symptoms import RULES
 from components.train.watch import LOST_STEPS_IN_A_ROW, refuse_nan, stuck
 from tests.train.conftest import parameters
 from tests.train.test_report import row
@@ -15,6 +16,7 @@ ALL_PASS = {"all_fail": 0, "mixed": 0, "all_pass": 4, "unrewarded": 0}
 HALF = {"all_fail": 2, "mixed": 0, "all_pass": 2, "unrewarded": 0}
 SLOW = {"generate": 90.0, "reward": 1.0, "update": 5.0, "step": 96.0}
 JUDGING = {"generate": 1.0, "reward": 1.0, "update": 1.0, "step": 3.0}
+PASSED, HACKED = {"passed_visible": 8, "failed_hidden": 1}, {"passed_visible": 8, "failed_hidden": 2}
 # symptom: (changes of the first 30 rows, of the last 20, a parameter that the advice must name)
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "truncation": ({}, {"truncated": 0.5}, "max_completion_length (now 32)"),
@@ -26,6 +28,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no_movement": ({"kl": 1e-6}, {"kl": 1e-6}, "raise lr (now 0.002)"),
     "entropy_collapse": ({}, {"entropy": 0.1}, "epsilon_high"),
     "degenerate_reward": ({"reward": 0.3}, {"reward": 0.99}, "dataset with more tests"),
+    "reward_hacking": ({"hidden": PASSED}, {"hidden": HACKED}, "lower epochs (now 1)"),
     "wild_gradients": ({}, {"grad_norm": 50.0}, "lower lr"),
     "infrastructure": ({}, {"infra": 0.01}, "infra_limit"),
     "timeouts": ({}, {"outcomes": {"timeout": 4, "failed": 4}}, "test_timeout_s"),
@@ -94,3 +97,13 @@ def test_what_is_not_a_number_is_answered_with_what_to_do() -> None:
         refuse_nan({"loss": 0.1, "grad_norm": float("nan")}, 3, parameters(), scaled=False)
     with pytest.raises(UserError, match=r"loss of step 3 .*lower lr \(now 0.002\)\.$"):
         refuse_nan({"loss": float("nan")}, 3, parameters(precision="fp32"), scaled=True)
+
+
+def test_a_gap_that_does_not_grow_is_the_tests_fault() -> None:
+    weak = {"hidden": {"passed_visible": 8, "failed_hidden": 4}}
+    (advice,) = advise(history(weak, weak), parameters())
+    assert advice.symptom == "50% of the completions that pass the visible tests fail hidden ones"
+    assert "too few to tell a solution from a guess" in advice.cause
+    few = {"hidden": {"passed_visible": 1, "failed_hidden": 1}}
+    assert advise(history(few, few), parameters()) == []
+    assert advise(history({"hidden": PASSED}, {"hidden": PASSED}), parameters()) == []

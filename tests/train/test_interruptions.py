@@ -75,6 +75,9 @@ def test_an_interrupted_run_ends_as_one_that_was_not(
         run_id = f"{number.name}-{point}"
         step, left = STEPS[point]
         code, log = attempt(run_id, point=point, step=step, number=number)
+        page = (store_root / f"runs/{run_id}/train/report.html").read_text()
+        assert page.rstrip().endswith("</html>")  # whole, however the run ended
+        assert ("http-equiv" in page) == (number == signal.SIGKILL)
         if number == signal.SIGKILL:
             assert code == -signal.SIGKILL, log
         else:

@@ -8,7 +8,8 @@ import torch
 
 from components.shared.models import is_out_of_memory
 from components.shared.store import open_store
-from components.train.memory import AttemptRecord, Pieces, disk_error, memory_share
+from components.train.container import memory_groups, memory_share
+from components.train.memory import AttemptRecord, Pieces, disk_error
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def record(tmp_path: Path, **before: object) -> AttemptRecord:
     store = open_store(str(tmp_path))
     if before:
         store.write("run/train/attempt.json", json.dumps(before).encode())
-    return AttemptRecord(store, "run/train")
+    return AttemptRecord(store, "run/train", steps=6)
 
 
 def test_only_an_attempt_that_was_killed_with_its_memory_full_makes_the_next_one_smaller(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_the_record_is_kept_for_the_next_attempt(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     for key, data in first.objects(Pieces(2, 8), ended="failed").items():
         store.write(key, data)
-    assert AttemptRecord(store, "run/train").pieces(Pieces(8, 32), 32)[0] == Pieces(2, 8)
+    assert AttemptRecord(store, "run/train", steps=6).pieces(Pieces(8, 32), 32)[0] == Pieces(2, 8)
 
 
 def test_memory_that_can_be_dropped_is_not_in_use(tmp_path: Path) -> None:
@@ -63,6 +64,32 @@ def test_memory_that_can_be_dropped_is_not_in_use(tmp_path: Path) -> None:
     assert memory_share(tmp_path) == 0.35
     (tmp_path / "memory.max").write_text("max\n")
     assert memory_share(tmp_path) is None
+
+
+def test_the_older_cgroups_count_the_same(tmp_path: Path) -> None:
+    (tmp_path / "memory.limit_in_bytes").write_text("1000\n")
+    (tmp_path / "memory.usage_in_bytes").write_text("950\n")
+    (tmp_path / "memory.stat").write_text("inactive_file 1\ntotal_inactive_file 600\n")
+    assert memory_share(tmp_path) == 0.35
+    (tmp_path / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory_share(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "groups"),
+    [
+        ("0::/\n", [""]),
+        ("0::/pods/one\n", ["pods/one", "pods", ""]),
+        ("4:memory:/one\n1:name=systemd:/\n0::/\n", ["memory/one", "memory"]),
+        ("4:cpu,memory:/\n", ["memory"]),
+        ("4:cpu:/\n", []),
+    ],
+)
+def test_a_process_finds_the_groups_that_limit_it(tmp_path: Path, lines: str, groups: list[str]) -> None:
+    own = tmp_path / "cgroup"
+    own.write_text(lines)
+    assert memory_groups(own, tmp_path) == [tmp_path / group for group in groups]
+    assert memory_groups(tmp_path / "nothing", tmp_path) == []
 
 
 def test_out_of_memory_is_told_from_other_failures() -> None:

@@ -14,6 +14,7 @@ from components.shared.errors import UserError
 from components.train.estimate import DEVICES, device_like, estimate
 from components.train.plan import GIB, Load, activations, kv_cache, memory, refuse_if_too_large
 from components.train.shape import Shape, shape_of
+from pipeline import grpo_code
 from tests.train.live_memory import LiveMemory
 
 QWEN = {
@@ -124,6 +125,12 @@ def test_the_cache_is_that_of_a_real_generation() -> None:
     assert kv_cache(shape, load()) == held + one_token + growing + logits
 
 
+def test_the_cache_is_that_of_what_is_drawn_at_once() -> None:
+    shape = replace(shape_of(QWEN_7B, "it"), rows_at_once=32)
+    assert kv_cache(shape, load(batch_size=128)) == kv_cache(shape, load(batch_size=32))
+    assert kv_cache(shape, load(batch_size=16)) < kv_cache(shape, load(batch_size=32))
+
+
 def test_only_full_with_beta_has_a_reference_copy() -> None:
     shape = shape_of(QWEN_7B, "it")
     bf16 = {"dtype": torch.bfloat16, "cuda": True}
@@ -198,6 +205,14 @@ def test_an_estimate_follows_from_the_work() -> None:
     # 2 * 7.6e9 * (forward, backward, recomputed, reference) * tokens / (35 % of 312 TFLOP/s)
     assert lora.phases["update"] == pytest.approx(2 * 7.6156e9 * 4 * 600 * 8 * 448 / (0.35 * 312e12), rel=1e-3)
     assert activations(shape, load(cuda=True)) < activations(shape, load(cuda=False))
+
+
+@pytest.mark.parametrize("name", ["A100-80GB", "H100"])
+def test_judging_is_a_small_part_of_a_step_with_the_defaults(name: str) -> None:
+    given = {parameter: spec.default for parameter, spec in grpo_code.component_spec.inputs.items()}
+    asked = Load.of(given, dtype=torch.bfloat16, cuda=True, micro=8, prompt_tokens=256)
+    phases = estimate(shape_of(QWEN_7B, "it"), asked, given, steps=600, device=DEVICES[name]).phases
+    assert phases["reward"] <= 0.05 * sum(phases.values())
 
 
 def test_training_starts_with_its_plan(train: Any, capsys: pytest.CaptureFixture[str]) -> None:

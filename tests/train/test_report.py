@@ -1,8 +1,10 @@
 """The training report at every stage of a run."""
 
+import time
 from typing import Any
 
-from components.train.report import running, thin, training_report
+from components.train.curves import curves, running, thin
+from components.train.report import stale_after, training_report
 from components.train.schedule import Schedule
 
 SCHEDULE = Schedule(
@@ -11,7 +13,7 @@ SCHEDULE = Schedule(
 GIVEN = {
     "method": "lora", "model_name": "a/model", "lr": 5e-5, "beta": 0.04, "num_generations": 2, "reward": "tests",
     "use_chat_template": False, "max_completion_length": 64, "dynamic_sampling_tokens": 0, "batch_size": 8,
-    "infra_limit": 0.02, "test_timeout_s": 5.0,
+    "infra_limit": 0.02, "test_timeout_s": 5.0, "epochs": 2,
 }  # fmt: skip
 
 
@@ -28,7 +30,7 @@ def row(step: int, **changes: Any) -> dict[str, Any]:
 def sample(step: int, completion: str) -> dict[str, Any]:
     return {
         "step": step, "task_id": "7", "completion": completion, "outcome": "failed", "reward": 0.0,
-        "failing_test": "assert f(1) == '<b>'",
+        "failing_test": "assert f(1) == '<b>'", "failing_hidden_test": None,
     }  # fmt: skip
 
 
@@ -63,7 +65,47 @@ def test_samples_are_cut_where_the_program_ends_and_cannot_write_into_the_page()
 def test_a_long_run_has_a_small_page() -> None:
     metrics = [row(step, reward=(step % 7) / 7) for step in range(1, 10_001)]
     samples = [sample(step, "\n    return x" * 20) for step in range(1, 10_001) for _ in range(2)]
-    assert len(page(metrics, samples).encode()) < 500_000
+    began = time.process_time()
+    html = page(metrics, samples)
+    assert time.process_time() - began < 5
+    assert len(html.encode()) < 500_000
+    assert "a point is the mean of 34 steps" in html
+
+
+def test_every_curve_shows_each_step_and_its_average() -> None:
+    metrics = [row(step, reward=step % 2, hidden={"passed_visible": 4, "failed_hidden": 1}) for step in range(1, 41)]
+    names = [name for name, _, _ in curves(metrics)]
+    assert names == [
+        "Reward", "Pass rate", "Groups", "Hidden tests", "Training loss", "Distance from the base", "Entropy",
+        "Lengths", "Truncated", "Where the time goes",
+    ]  # fmt: skip
+    for name, svg, _ in curves(metrics):
+        lines = 3 if name in ("Groups", "Where the time goes") else 2 if name == "Lengths" else 1
+        assert svg.count("opacity: 0.3" if lines == 1 else "opacity: 0.15") == lines, name
+    silent = [row(1, kl=None, entropy=None)]
+    assert not {"Hidden tests", "Distance from the base", "Entropy"} & {name for name, _, _ in curves(silent)}
+
+
+def test_a_page_says_when_it_was_written_and_when_that_is_too_long_ago() -> None:
+    html = page([row(1)], [])
+    assert time.strftime("Written %Y-%m-%d", time.gmtime()) in html
+    assert "Nothing has been written since" in html
+    ended = page([row(1)], [], finished=True)
+    assert "Nothing has been written since" not in ended
+    assert "Training ended after step 1 of 10000, before its end" in ended
+    assert "before its end" not in html
+    assert "before its end" not in page([row(10_000)], [], finished=True)
+    slow = {"generate": 400.0, "reward": 1.0, "update": 99.0, "step": 500.0}
+    assert (stale_after([row(1)]), stale_after([row(1, seconds=slow)]), stale_after([])) == (300.0, 5000.0, 1800.0)
+
+
+def test_a_completion_that_misses_hidden_tests_is_shown_with_the_test() -> None:
+    passing = {**sample(1, "\n    return x"), "outcome": "passed", "reward": 1.0, "failing_test": None}
+    assert "of the hidden ones this does not hold: assert f(9)" in page(
+        [row(1)], [{**passing, "failing_hidden_test": "assert f(9)"}]
+    )
+    del passing["failing_hidden_test"]  # as an older run wrote it
+    assert "hidden ones" not in page([row(1)], [passing])
 
 
 def test_steps_that_taught_nothing_are_told() -> None:

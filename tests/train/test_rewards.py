@@ -28,6 +28,7 @@ def make_reward(url: str, *, control: bool = False) -> TestReward:
         seed=3,
         interruption=Interruption(),
         processes=Processes(1, 0),
+        then=lambda batch: None,
     )
 
 
@@ -69,7 +70,7 @@ def test_groups_are_told_apart_by_the_rewards_that_count(sandbox_url: str) -> No
     reward.batch[4:6] = [replace(judged, reward=None) for judged in reward.batch[4:6]]
     kinds = [kind_of_group(reward.batch[start : start + 2]) for start in range(0, 8, 2)]
     assert kinds == ["all_pass", "all_fail", "unrewarded", "mixed"]
-    samples = step_samples(reward.batch, step=4, num_generations=2)
+    samples = step_samples(reward.batch, step=4, num_generations=2, missed=[])
     assert [(one["outcome"], one["reward"], one["failing_test"]) for one in samples] == [
         ("passed", 1.0, None),
         ("failed", 0.0, "assert double(2) == 4"),

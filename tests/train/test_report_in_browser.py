@@ -1,0 +1,90 @@
+"""The training report in a real browser: readable at any width, silent, and honest about a run that was killed."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.train.test_report import page, row, sample
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = "/usr/bin/chromium"
+CHARTS = 10
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., Path]:
+    """A run's page as a file."""
+
+    def write(**changes: Any) -> Path:
+        file = tmp_path / "report.html"
+        hidden = {"passed_visible": 4, "failed_hidden": 1}
+        metrics = [row(step, reward=step % 5 / 5, hidden=hidden) for step in range(1, 61)]
+        samples = [sample(60, "\n    return '" + "x" * 300 + "'") for _ in range(4)]
+        file.write_text(page(metrics, samples, **changes))
+        return file
+
+    return write
+
+
+@pytest.mark.browser
+def test_the_report_reads_well_at_any_width_light_and_dark(browser: Any, written: Callable[..., Path]) -> None:
+    file, backgrounds = written(), {}
+    for width in (360, 1400):
+        for scheme in ("light", "dark"):
+            opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            noise: list[str] = []
+            requests: list[str] = []
+            opened.on("console", lambda message, kept=noise: kept.append(message.text))
+            opened.on("pageerror", lambda error, kept=noise: kept.append(str(error)))
+            opened.on("request", lambda request, kept=requests: kept.append(request.url))
+            opened.goto(file.as_uri())
+            opened.wait_for_load_state("networkidle")
+            assert noise == []
+            assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
+            assert opened.evaluate("document.documentElement.scrollWidth") == width
+            assert opened.locator("svg[role=img]").count() == CHARTS
+            assert not opened.locator("#stale").is_visible()
+            backgrounds[scheme] = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+            opened.close()
+    assert backgrounds["light"] != backgrounds["dark"]
+
+
+def loads_within_a_minute(browser: Any, file: Path) -> tuple[int, bool, bool]:
+    """How often the page is loaded in a minute of its clock; whether it warns, and says that it reloads itself."""
+    opened = browser.new_page()
+    opened.clock.install(time=time.time())
+    loads: list[str] = []
+    opened.on("load", lambda page: loads.append(page.url))
+    opened.goto(file.as_uri())
+    for _ in range(4):
+        opened.clock.run_for(15_000)
+        opened.wait_for_load_state()
+    seen = len(loads), opened.locator("#stale").is_visible(), opened.locator("#reloads").count() == 1
+    opened.close()
+    return seen
+
+
+@pytest.mark.browser
+def test_a_page_reloads_itself_while_it_is_written_and_no_longer(
+    browser: Any, written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads, warns, reloads = loads_within_a_minute(browser, written())
+    assert loads >= 3
+    assert (warns, reloads) == (False, True)
+    assert loads_within_a_minute(browser, written(finished=True)) == (1, False, False)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    old = written()
+    monkeypatch.undo()
+    assert loads_within_a_minute(browser, old) == (1, True, False)
