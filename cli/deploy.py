@@ -38,7 +38,8 @@ OURS = {"app.kubernetes.io/part-of": "grpo-code"}
 SELECTOR = ",".join(f"{key}={value}" for key, value in OURS.items())
 MANAGER = "grpo-code"
 MINIO_IMAGE = "quay.io/minio/minio"  # as component minio names it
-DEPLOYED_LABEL = "grpo-code/deployed"  # on namespaces of others that `up` has labelled, so that `down` knows them
+# On namespaces of others that `up` has labelled, so that `down` knows them; `kept` where they had the label before.
+DEPLOYED_LABEL = "grpo-code/deployed"
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # what Kubernetes calls a DNS label
 CLUSTER_KINDS = "validatingadmissionpolicybinding,validatingadmissionpolicy,priorityclass,runtimeclass"
 NAMESPACED_KINDS = "networkpolicy,rolebinding,role,serviceaccount,secret"
@@ -143,7 +144,9 @@ def up() -> None:
     _must_exist(namespace)
     apply(_namespaces_of(objects))
     if namespace != OWN_NAMESPACE:
-        kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true", f"{DEPLOYED_LABEL}=true")
+        before = _namespaces_with(f"{PIPELINE_LABEL}=true,{DEPLOYED_LABEL}!=true")
+        mark = f"{DEPLOYED_LABEL}={'kept' if namespace in before else 'true'}"
+        kubectl("label", "--overwrite", "namespace", namespace, f"{PIPELINE_LABEL}=true", mark)
     _share_token(namespace)
     _settle_store(namespace, overlay)
     if "minio" in overlay:
@@ -249,14 +252,20 @@ def down() -> None:
     """Delete our namespaces with all that is in them (a store of component minio, too), and what is ours elsewhere."""
     patience = f"--timeout={SECONDS_TO_END}s"
     own = (OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE)
-    labelled = kubectl("get", "namespace", "-l", DEPLOYED_LABEL, "-o", "name", quiet=True).split()
-    others = {name.removeprefix("namespace/") for name in labelled} - set(own)
+    others, kept = _namespaces_with(DEPLOYED_LABEL) - set(own), _namespaces_with(f"{DEPLOYED_LABEL}=kept")
     for name in sorted(others | {KFP_NAMESPACE}):
         kubectl("-n", name, "delete", NAMESPACED_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
     for name in sorted(others):
-        kubectl("label", "namespace", name, f"{PIPELINE_LABEL}-", f"{DEPLOYED_LABEL}-")
+        gone = [f"{DEPLOYED_LABEL}-", *([] if name in kept else [f"{PIPELINE_LABEL}-"])]
+        kubectl("label", "namespace", name, *gone)
     kubectl("delete", "namespace", *own, "--ignore-not-found", patience)
     kubectl("delete", CLUSTER_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
+
+
+def _namespaces_with(labels: str) -> set[str]:
+    """The namespaces that a label selector selects."""
+    found = kubectl("get", "namespace", "-l", labels, "-o", "name", quiet=True).split()
+    return {name.removeprefix("namespace/") for name in found}
 
 
 def show() -> None:

@@ -116,8 +116,15 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
 
     assert len(ours(cluster)) > 20
     with cluster.namespace("test-kept", {"grpo-code/pipeline": "true"}) as kept:  # labelled by somebody else
+        deploy(cluster, images, NAMESPACE=kept)
+        deploy(cluster, images, NAMESPACE=kept)
         cluster.run("make", "undeploy", timeout=600)
-        assert cluster.get("namespace", kept)["metadata"]["labels"]["grpo-code/pipeline"] == "true"
+        labels = cluster.get("namespace", kept)["metadata"]["labels"]
+        assert labels["grpo-code/pipeline"] == "true"
+        assert "grpo-code/deployed" not in labels
+        assert not cluster.kubectl(
+            "-n", kept, "get", NAMESPACED, "-l", "app.kubernetes.io/part-of=grpo-code", "-o", "name"
+        )
     assert ours(cluster) == set()
     for name in (OWN, STORE, "grpo-code-sandbox"):
         assert "NotFound" in cluster.kubectl("get", "namespace", name, check=False)

@@ -7,10 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kfp.compiler import Compiler
@@ -21,95 +19,12 @@ from components.pods import RUN_LABEL
 from components.shared.errors import UserError
 from tests.cluster.cluster import Cluster, forwarded
 from tests.cluster.installation import ACCESS, BUCKET, SANDBOX, secret
-from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, REFUSED, SECRETS, KfpCase
+from tests.cluster.kfp_runs import PATIENCE, SPACE, Kfp, eventually, refusal, scaled
+from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, SECRETS, KfpCase
 from tests.cluster.record import evict
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
-SPACE = "kubeflow"
-PATIENCE = 240.0  # seconds: a dozen runs and their drivers share the cluster
 AGENT, CONTROLLER = "deployment/ml-pipeline-persistenceagent", "deployment/workflow-controller"
-
-
-@dataclass
-class Kfp:
-    """A Kubeflow Pipelines, and the runs under way on it: {case: run id}."""
-
-    cluster: Cluster
-    client: Any
-    image: str
-    sandbox_url: str
-    runs: dict[str, str]
-
-    def start(self, case: KfpCase) -> str:
-        """Start a case's run; returns its id."""
-        inputs = {"sandbox_url": self.sandbox_url} if case.inputs else {}
-        pipeline = case.pipeline(self.image, self.cluster.registry, **inputs)
-        made = self.client.create_run_from_pipeline_func(
-            pipeline, run_name=f"doctor-test {case.name}", enable_caching=False
-        )
-        self.runs[case.name] = str(made.run_id)
-        return self.runs[case.name]
-
-    def state(self, run: str) -> str:
-        return str(self.client.get_run(run).state)
-
-    def step_pods(self, run: str, phase: str) -> list[str]:
-        """The names of the run's step pods in this phase, without KFP's drivers."""
-        chosen = f"{RUN_LABEL}={run},app.kubernetes.io/component=train"
-        found = self.cluster.get("pods", "-n", SPACE, "-l", chosen)["items"]
-        return [pod["metadata"]["name"] for pod in found if pod["status"]["phase"] == phase]
-
-    def at_work(self, run: str) -> str:
-        """The run's step pod, once it runs."""
-        return eventually(lambda: self.step_pods(run, "Running"), "a step at work")[0]
-
-    def log(self, pod: str) -> str:
-        return self.cluster.kubectl("logs", pod, "-n", SPACE, "-c", "main", check=False)
-
-
-def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """What `found` returns, once it is true."""
-    deadline = time.monotonic() + seconds
-    while not (it := found()):
-        assert time.monotonic() < deadline, f"there was not {what} within {seconds:.0f} s"
-        time.sleep(1)
-    return it
-
-
-@contextlib.contextmanager
-def scaled(cluster: Cluster, namespace: str, name: str) -> Iterator[None]:
-    """A deployment without pods, for as long as the block lasts."""
-    selector = cluster.get(name, "-n", namespace)["spec"]["selector"]["matchLabels"]
-    labels = ",".join(f"{key}={value}" for key, value in selector.items())
-    cluster.kubectl("scale", name, "-n", namespace, "--replicas=0")
-    try:
-        # one that is being ended works on for a while
-        cluster.kubectl("wait", "pod", "-n", namespace, "-l", labels, "--for=delete", "--timeout=120s")
-        yield
-    finally:
-        cluster.kubectl("scale", name, "-n", namespace, "--replicas=1")
-        cluster.kubectl("rollout", "status", name, "-n", namespace, "--timeout=120s")
-
-
-def refusal() -> list[dict[str, Any]]:
-    """A policy that lets no pod with a certain label into KFP's namespace, as an organisation's own might."""
-    ((key, value),) = REFUSED.items()
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    group = "admissionregistration.k8s.io/v1"
-    metadata = {"name": "doctor-test"}
-    policy = {
-        "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": "false", "message": "not here"}],
-    }
-    where = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SPACE}},
-        "objectSelector": {"matchLabels": {key: value}},
-    }
-    binding = {"policyName": "doctor-test", "validationActions": ["Deny"], "matchResources": where}
-    return [
-        {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": policy},
-        {"apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": binding},
-    ]
 
 
 @pytest.fixture(scope="module")
