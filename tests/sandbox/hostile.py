@@ -33,6 +33,21 @@ _PATCH = (
     "standins.StandIn.__call__ = lambda *a: 9\n"
 )
 
+# A system call can be asked for any address, and says so where nothing is. The pattern does not match itself.
+_PAGES = (
+    "import ctypes, gc, os, re\n"
+    "libc, (end, start), page, found, seen = ctypes.CDLL(None), os.pipe(), 4096, [], set()\n"
+    "libc.sbrk.restype = ctypes.c_void_p\n"
+    "for near in {id(thing) // page for thing in gc.get_objects()} | {libc.sbrk(0) // page - 1}:\n"
+    "    for step in (1, -1):\n"
+    "        place = near if step == 1 else near - 1\n"
+    "        while place not in seen and libc.write(start, ctypes.c_void_p(place * page), page) == page:\n"
+    "            seen.add(place)\n"
+    "            if re.search(b'[n]eighbour-answer', os.read(end, page)): found.append(place)\n"
+    "            place += step\n"
+    "if len(seen) < 1000: raise LookupError('it has not looked far')\n"
+)
+
 
 class Hostile(NamedTuple):
     """Setup, tests and program of a hostile item, and the outcomes that it may come to."""
@@ -206,6 +221,18 @@ LOOKING_FOR_OTHERS = [
         "by formatting, without an underscore",
         [f"assert {_SOUGHT} in '{{0.gi_frame.f_back.f_back.f_back.f_locals}}'.format(x for x in [1])"],
         outcomes=HARMLESS_END,
+    ),
+    Hostile("through every page of its memory", [_PAGES + "assert found"], outcomes=("failed",), timeout_s=5.0),
+    Hostile(
+        "by formatting, while a generator runs",
+        [
+            (
+                "g = ('{0.gi_frame.f_back.f_back.f_back.f_globals}'.format(g) for _ in [1])\n"
+                "found = list(g)[0]\nif 'examin' not in found: raise LookupError('it sees nothing')\n"
+                f"assert {_SOUGHT} in found.replace({_SOUGHT!r}, '')"
+            )
+        ],
+        outcomes=("failed",),
     ),
     Hostile(
         "among what the judge calls its own",

@@ -42,7 +42,7 @@ def test_item_of_a_lost_worker_is_judged_by_another(victim: str) -> None:
     with service("--workers", "1") as running:
         item = make_item(SLEEP.format(1.0), TEST, timeout_s=5.0)
         thread, answers = post_in_background(running.url, [item])
-        assert wait_until(lambda: len(running.family()) >= 4)  # the two warm parents and a fork of each
+        assert wait_until(lambda: len(running.family()) >= 5)  # judge, zygote, nursery, a fork of each
         (pid,) = processes(running.family(), victim)
         os.kill(pid, signal.SIGKILL)
         thread.join()
@@ -114,7 +114,7 @@ def test_nothing_is_left_when_it_ends(how: signal.Signals, tmp_path: Path) -> No
     with service("--workers", "2", "--grace", "0.3", "--scratch", str(tmp_path)) as running:
         busy = [make_item("while True: pass", TEST, id=str(index), timeout_s=30.0 + index) for index in range(4)]
         thread, answers = post_in_background(running.url, busy)
-        assert wait_until(lambda: len(running.family()) >= 8)
+        assert wait_until(lambda: len(running.family()) >= 10)
         family = running.family()
         assert len(list(tmp_path.iterdir())) == 2
         running.process.send_signal(how)

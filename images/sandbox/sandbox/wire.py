@@ -183,6 +183,12 @@ def name_of_builtin(value: Any) -> str:
     return name if isinstance(name, str) and getattr(builtins, name, None) is value else ""
 
 
+def builtin_reference(value: Any) -> list[Any] | None:
+    """The token that stands for any built-in, None for anything else (a Reference)."""
+    name = name_of_builtin(value)
+    return ["@" + name] if name else None
+
+
 def _reference_tokens(item: Any, reference: Reference) -> list[Any]:
     tokens = reference(item)
     if tokens is None:
