@@ -55,6 +55,18 @@ def test_item_of_a_lost_worker_is_judged_by_another(victim: str) -> None:
         assert wait_until(lambda: all(map(is_alive, running.family())))
 
 
+def test_items_are_judged_though_the_nursery_is_lost() -> None:
+    with service("--workers", "1") as running:
+        assert post(running.url, {"items": [make_item(SQUARE, TEST)]})[0] == 200
+        judge, nursery, *_ = sorted(pid for pid in running.family() if "import judge;" in command_of(pid))
+        os.kill(nursery, signal.SIGKILL)
+        items = [make_item(SQUARE, TEST, setup="x = 1"), make_item(SQUARE, TEST, id="other")]
+        _, answer, _ = post(running.url, {"items": items})
+        assert [verdict["outcome"] for verdict in answer["verdicts"]] == ["passed", "passed"]
+        assert wait_until(lambda: all(map(is_alive, running.family())))
+        assert not {judge, nursery} & running.family()
+
+
 def test_item_whose_every_worker_is_lost_is_infra() -> None:
     with service("--workers", "1") as running:
         thread, answers = post_in_background(running.url, [make_item(SLEEP.format(2.0), TEST, timeout_s=5.0)])

@@ -13,7 +13,6 @@ from typing import Any
 
 from sandbox import kernel, verdict, warm, wire
 from sandbox.core import Core
-from sandbox.jail import Jail
 from sandbox.nursery import Nursery
 from sandbox.supervise import Examiner, Run, Watch, ZygoteLink
 
@@ -98,9 +97,8 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # the zygote sees this process end, and cleans up
     zygote_link = ZygoteLink(control)
     abi = zygote_link.hello()
-    jail = Jail(scratch=None, use_landlock=settings["use_landlock"], receives_descriptors=True)
     warm.settle()
-    nursery = Nursery(jail, settings["memory_bytes"], [service, control])
+    nursery = Nursery(settings["memory_bytes"], [service, control], use_landlock=settings["use_landlock"])
     judge = Judge(service, zygote_link, nursery)
     service.sendall(wire.frame({"landlock_abi": abi}, limit=wire.MAX_ITEM_BYTES))
     judge.serve()

@@ -10,10 +10,11 @@ import os
 import signal
 import socket
 import struct
+import sys
 from typing import NoReturn
 
 from sandbox import examiner, kernel
-from sandbox.jail import FIRST_CHANNEL, Jail, Limits
+from sandbox.jail import FIRST_CHANNEL, Jail, Limits, clear_of_channels
 
 BEAR, BURY = b"B", b"E"  # fork an examiner; end one
 REQUEST = struct.Struct(">ci?")  # the operation; the pid to end; whether the new examiner is to last
@@ -26,14 +27,20 @@ EXAMINER_FILES = 16
 class Nursery:
     """The judge's end of it."""
 
-    def __init__(self, jail: Jail, memory_bytes: int, others: list[socket.socket]) -> None:
-        """Fork it. `jail` and `memory_bytes` confine examiners; `others`: the judge's sockets, none of its business."""
+    def __init__(self, memory_bytes: int, others: list[socket.socket], *, use_landlock: bool) -> None:
+        """Fork it.
+
+        Args:
+            memory_bytes: address space of an examiner.
+            others: the judge's sockets, which are none of its business.
+            use_landlock: whether examiners are confined by it.
+        """
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
             for channel in (self._control, *others):
                 channel.close()
-            _serve(theirs, jail, Limits(LIFETIME_CPU_SECONDS, memory_bytes, 0, EXAMINER_FILES))
+            _serve(theirs, memory_bytes, use_landlock=use_landlock)
         theirs.close()
 
     def bear(self, control: socket.socket, records: int, *, lasting: bool) -> int:
@@ -54,30 +61,36 @@ class Nursery:
         return data
 
 
-def _serve(control: socket.socket, jail: Jail, limits: Limits) -> NoReturn:
+def _serve(control: socket.socket, memory_bytes: int, *, use_landlock: bool) -> NoReturn:
     """The process, until the judge is gone."""
     try:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        control = socket.socket(fileno=clear_of_channels(control.detach()))
+        limits = Limits(memory_bytes, 0, EXAMINER_FILES)
+        jail = Jail(limits, scratch=None, use_landlock=use_landlock, receives_descriptors=True)
+        jail.allow_cpu(LIFETIME_CPU_SECONDS)
         while True:
             request, descriptors, _, _ = socket.recv_fds(control, REQUEST.size, 2)
             if not request:
                 break
             operation, pid, lasting = REQUEST.unpack(request)
             if operation == BEAR:
-                control.send(BORN.pack(_bear(jail, limits, descriptors, lasting=lasting)))
+                control.send(BORN.pack(_bear(jail, descriptors, lasting=lasting)))
             else:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 control.send(BURIED.pack(os.waitpid(pid, 0)[1]))
+    except Exception:
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(0)
 
 
-def _bear(jail: Jail, limits: Limits, channels: list[int], *, lasting: bool) -> int:
+def _bear(jail: Jail, channels: list[int], *, lasting: bool) -> int:
     pid = os.fork()
     if pid == 0:
         try:
-            jail.enter(limits, channels)
+            jail.enter(channels)
             examiner.serve(socket.socket(fileno=FIRST_CHANNEL), FIRST_CHANNEL + 1, lasting=lasting)
             os._exit(0)
         finally:
