@@ -6,13 +6,17 @@ order, and each reply is used when its test has its turn, so that nothing else c
 """
 
 import builtins
+import json
 from typing import Any
 
 from sandbox import standins, wire
 from sandbox.examination import Examination
-from sandbox.link import Ahead, ahead_frame, request
+from sandbox.link import Ahead, request
 
-NOTHING = Ahead((), b"")
+AHEAD_BYTES = 32 << 10  # of an item's calls, in JSON
+NOTHING = Ahead((), ())
+# First letters of tokens whose values marshal hands over just as they are: it sorts sets, and makes bytearrays bytes.
+MARSHALLED = frozenset("sLTD")
 
 
 class _Called(BaseException):
@@ -24,14 +28,16 @@ def foresee(examination: Examination) -> Ahead:
     if not examination.foreseeable:
         return NOTHING
     (name,) = examination.foreign
-    calls: list[list[Any]] = []
-    frames = b""
+    requests: list[list[Any]] = []
+    room = AHEAD_BYTES
 
     def note(*positional: Any, **named: Any) -> None:
-        nonlocal frames
+        nonlocal room
         call = request("call", [note, list(positional), named], reference)
-        frames += ahead_frame(call, len(frames))
-        calls.append(call)
+        room -= len(json.dumps(call))
+        if room < 0:
+            raise wire.TooLarge("more than is sent ahead")
+        requests.append(call)
         raise _Called
 
     def reference(value: Any) -> list[Any] | None:
@@ -45,4 +51,13 @@ def foresee(examination: Examination) -> Ahead:
             continue
         except BaseException:  # it will come to the same when the test has its turn
             break
-    return Ahead(tuple(calls), frames)
+    return Ahead(tuple(requests), tuple(_order(name, call) for call in requests))
+
+
+def _order(name: str, call: list[Any]) -> Any:
+    """What `program.Program.call_ahead` takes: name and arguments, or the tokens of both if they are not so plain."""
+    tokens = call[1:]
+    if all(type(token) is not str or token[0] in MARSHALLED for token in tokens[2:]):
+        _, positional, named = wire.decode(tokens, lambda letter, text: None)
+        return name, positional, named
+    return tokens

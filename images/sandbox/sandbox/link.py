@@ -6,6 +6,7 @@ Only data is believed. A reply that breaks the protocol, and an end of the conne
 import builtins
 import collections
 import contextlib
+import marshal
 import reprlib
 import socket
 from collections.abc import Sequence
@@ -14,15 +15,15 @@ from typing import Any, NamedTuple
 from sandbox import standins, wire
 from sandbox.replies import Replies
 
-AHEAD_BYTES = 32 << 10  # of an item's calls sent before their turn
+MARSHAL_VERSION = 2  # the last without references, which would make two equal objects one
 LATE = ["late"]  # the reply to a call that must wait for its turn (see program.Program.answer)
 
 
 class Ahead(NamedTuple):
-    """Calls to send with the program, in the order in which the tests will make them, and their frames."""
+    """Calls to send with the program, in the order in which the tests will make them."""
 
-    calls: tuple[list[Any], ...]
-    frames: bytes
+    requests: tuple[list[Any], ...]
+    orders: tuple[Any, ...]  # the same, as program.Program.call_ahead takes them
 
 
 class ProgramGone(BaseException):
@@ -54,11 +55,13 @@ class Link:
         self.fault = ""  # what the test asked that cannot be asked
 
     def send_program(self, source: str, ahead: Ahead) -> None:
-        """Send the program with calls behind it, before it can answer."""
-        self._ahead.extend(ahead.calls)
-        load = wire.frame(["load", source], limit=wire.MAX_MESSAGE_BYTES)
+        """Send the program with calls behind it, before it can answer.
+
+        Marshalled, which costs the other end least. No marshalled data is ever read in this process.
+        """
+        self._ahead.extend(ahead.requests)
         with contextlib.suppress(OSError):  # it is gone, as reading will show
-            self._connection.sendall(load + ahead.frames)
+            self._connection.sendall(wire.frame_bytes(marshal.dumps((source, ahead.orders), MARSHAL_VERSION)))
 
     def wait_for_jail(self) -> str:
         """What went wrong while the program's jail was being shut, "" if nothing; nothing foreign has run before."""
@@ -179,14 +182,6 @@ def request(operation: str, operands: Sequence[Any], reference: wire.Reference) 
     message: list[Any] = [operation]
     wire.encode(tuple(operands), message, reference)
     return message
-
-
-def ahead_frame(call: list[Any], sent: int) -> bytes:
-    """The frame of a call that is sent before its turn, behind `sent` bytes of others.
-
-    Raises wire.TooLarge beyond as much as the connection holds while the program, at work on a call, does not read.
-    """
-    return wire.frame(["ahead", *call[1:]], limit=AHEAD_BYTES - sent)
 
 
 def _reference(value: Any) -> list[Any] | None:

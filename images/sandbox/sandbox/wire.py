@@ -48,6 +48,11 @@ def frame(message: Any, *, limit: int) -> bytes:
     body = _encode_json(message).encode("ascii")
     if len(body) > limit:
         raise TooLarge(f"a message of {len(body)} bytes, above the limit of {limit}")
+    return frame_bytes(body)
+
+
+def frame_bytes(body: bytes) -> bytes:
+    """The frame of a message that is bytes already."""
     return _HEADER.pack(len(body)) + body
 
 
@@ -78,11 +83,16 @@ class Messages:
             raise WireError(f"a message of {length} bytes, above the limit of {self._limit}")
         return len(self._pending) >= _HEADER.size + int(length)
 
-    def take(self) -> Any:
-        """The next message, which is ready, decoded from JSON. Raises WireError."""
+    def take_bytes(self) -> bytes:
+        """The next message, which is ready, as it is."""
         end = _HEADER.size + _HEADER.unpack_from(self._pending)[0]
         body = bytes(self._pending[_HEADER.size : end])
         del self._pending[:end]
+        return body
+
+    def take(self) -> Any:
+        """The next message, which is ready, decoded from JSON. Raises WireError."""
+        body = self.take_bytes()
         try:
             return _decode_json(body.decode("ascii"))
         except (ValueError, RecursionError) as error:
