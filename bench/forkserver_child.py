@@ -66,7 +66,7 @@ def main() -> None:
     jail = Jail(limits, scratch=scratch, use_landlock=settings["use_landlock"], receives_descriptors=False)
     reader = wire.Reader(service, limit=wire.MAX_ITEM_BYTES)
     warm.settle()
-    answer: dict[str, Any] = {"landlock_abi": landlock.abi()}
+    answer: dict[str, Any] = {"landlock_abi": landlock.abi(), "forked": []}
     with contextlib.suppress(EOFError):
         while True:
             service.sendall(wire.frame(answer, limit=wire.MAX_ITEM_BYTES))

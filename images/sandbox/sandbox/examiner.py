@@ -25,10 +25,11 @@ from sandbox.preparation import Preparation, prepare
 # Marks to the judge: the records of an item are complete; likewise, and this process serves no further item; nothing of
 # the item has run, as its tests need a process of their own.
 ENDED, SPENT, DECLINED = b"E", b"S", b"D"
-PASSED = b"+"  # the record of a test that has passed, short for what there is most of
+# Records short for what there is most of: the program is being loaded; a test has passed.
+LOADING, PASSED = b".", b"+"
 MAX_DETAIL = 400
 MAX_GROWTH_KIB = 64 << 10  # of this process: beyond it, the next item would find less memory than others do
-Report = Callable[[dict[str, Any]], None]
+Report = Callable[[bytes], None]
 Outcome = tuple[str, str]  # outcome, detail
 
 
@@ -126,7 +127,7 @@ def examine(item: dict[str, Any], link: Link, report: Report, *, lasting: bool) 
     Args:
         item: entry_point, setup, tests and program, as in the request.
         link: to the jailed child that will load the program.
-        report: called with every record: {"jail": trouble}, {"loading": true}, {"index", "outcome", "detail"}.
+        report: called with every record: LOADING, PASSED, {"jail": trouble} or {"index", "outcome", "detail"} in JSON.
         lasting: whether this process is to serve other items too: it declines tests that can leave something behind.
     """
     try:
@@ -148,11 +149,11 @@ def examine(item: dict[str, Any], link: Link, report: Report, *, lasting: bool) 
 
 def _run(item: dict[str, Any], preparation: Preparation, namespace: dict[str, Any], link: Link, report: Report) -> None:
     examination = preparation.examination
-    report({"loading": True})
+    report(LOADING)
     link.send_program(item["program"], preparation.ahead)
     trouble = link.wait_for_jail()
     if trouble:
-        return report({"jail": trouble})
+        return report(_record(jail=trouble))
     outcome = load_program(link)
     if outcome[0] == "passed":
         read_globals(examination.read - {item["entry_point"]}, namespace, link)
@@ -168,7 +169,12 @@ def _run(item: dict[str, Any], preparation: Preparation, namespace: dict[str, An
 
 
 def _finish(report: Report, index: int, outcome: Outcome) -> None:
-    report({"index": index, "outcome": outcome[0], "detail": outcome[1][:MAX_DETAIL]})
+    kind, detail = outcome
+    report(PASSED if kind == "passed" else _record(index=index, outcome=kind, detail=detail[:MAX_DETAIL]))
+
+
+def _record(**fields: Any) -> bytes:
+    return json.dumps(fields).encode("ascii")
 
 
 def serve(control: socket.socket, records: int, *, lasting: bool) -> None:
@@ -179,9 +185,8 @@ def serve(control: socket.socket, records: int, *, lasting: bool) -> None:
     reader = wire.Reader(control, limit=wire.MAX_ITEM_BYTES)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    def report(record: dict[str, Any]) -> None:
-        line = PASSED if record.get("outcome") == "passed" else json.dumps(record).encode("ascii")
-        os.write(records, line + b"\n")
+    def report(record: bytes) -> None:
+        os.write(records, record + b"\n")
 
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, wire.CHUNK, 2)

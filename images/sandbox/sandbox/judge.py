@@ -100,5 +100,5 @@ def main() -> None:
     warm.settle()
     nursery = Nursery(settings["memory_bytes"], [service, control], use_landlock=settings["use_landlock"])
     judge = Judge(service, zygote_link, nursery)
-    service.sendall(wire.frame({"landlock_abi": abi}, limit=wire.MAX_ITEM_BYTES))
+    service.sendall(wire.frame({"landlock_abi": abi, "forked": [nursery.pid]}, limit=wire.MAX_ITEM_BYTES))
     judge.serve()

@@ -90,19 +90,18 @@ class Run:
         """Whether every test recorded so far has passed: none is run after one that has not."""
         return not self.tests or self.tests[-1]["outcome"] == "passed"
 
-    def passed(self) -> dict[str, Any]:
-        """The record that says that the next test has passed."""
-        return {"index": len(self.tests), "outcome": "passed", "detail": ""}
-
-    def take(self, record: dict[str, Any]) -> None:
-        """One record of the examiner. Raises KeyError for what is none.
+    def take(self, line: bytes) -> None:
+        """One record of the examiner. Raises ValueError, KeyError, TypeError or RecursionError for what is none.
 
         Whoever runs the tests writes the records: a hostile test can forge those of its own item, and no more. What is
         taken is never more than an honest examiner would write.
         """
-        if "loading" in record:
+        if line == examiner.LOADING:
             self.program_loading = True
-        elif "jail" in record:
+            return
+        passed = {"index": len(self.tests), "outcome": "passed", "detail": ""}
+        record = passed if line == examiner.PASSED else json.loads(line)
+        if "jail" in record:
             self.trouble = str(record["jail"])[: examiner.MAX_DETAIL]
         elif record["index"] == len(self.tests) < self.expected and self.all_passed:
             outcome, detail = record["outcome"], str(record["detail"])[: examiner.MAX_DETAIL]
@@ -211,7 +210,8 @@ class Examiner:
         """Hand it an item; False when it is dead."""
         try:
             sent = socket.send_fds(self._control, [message], channels)
-            self._control.sendall(message[sent:])
+            if sent < len(message):
+                self._control.sendall(message[sent:])
         except OSError:
             return False
         return True
@@ -233,7 +233,7 @@ class Examiner:
                 data = os.read(self._records, 1 << 16)
                 *lines, self._pending = (self._pending + data).split(b"\n")
                 for line in lines:
-                    run.take(run.passed() if line == examiner.PASSED else json.loads(line))
+                    run.take(line)
                 if len(self._pending) > MAX_RECORD_BYTES:
                     return False
         except BlockingIOError:
