@@ -59,3 +59,8 @@ def test_an_examiner_that_lasts_outlives_tests_that_get_one_of_their_own() -> No
         assert len(before) == 3, "judge, nursery, and the examiner that lasts"
         assert outcomes("import math", "", "import os\nos._exit(0)", "") == ["passed", "passed", "infra", "passed"]
         assert judging() == before
+
+        large = make_item(SQUARE, [f"x = [{'1, ' * 40_000}]"] * 3, setup="x = 1", timeout_s=10.0)
+        assert post(service.url, {"items": [large]})[1]["verdicts"][0]["outcome"] == "passed"
+        assert judging()[:2] == before[:2]
+        assert judging()[2:] != before[2:], "compiling what it declined has taken memory that others would miss"

@@ -22,9 +22,9 @@ from sandbox.examination import Examination
 from sandbox.link import Link, ProgramGone, ProgramStopped, TestFault, is_from_program
 from sandbox.preparation import Preparation, prepare
 
-# Marks to the judge: the records of an item are complete; likewise, and this process serves no further item; nothing of
-# the item has run, as its tests need a process of their own.
-ENDED, SPENT, DECLINED = b"E", b"S", b"D"
+# Marks to the judge: the records of an item are complete; or nothing of it has run, as its tests need a process of
+# their own. Behind either: this process serves no further item.
+ENDED, DECLINED, SPENT = b"E", b"D", b"S"
 # Records short for what there is most of: the program is being loaded; a test has passed.
 LOADING, PASSED = b".", b"+"
 MAX_DETAIL = 400
@@ -198,4 +198,4 @@ def serve(control: socket.socket, records: int, *, lasting: bool) -> None:
             is_served = examine(reader.read(), Link(connection, quiet), report, lasting=lasting)
         os.close(quiet)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > memory + MAX_GROWTH_KIB
-        control.send(DECLINED if not is_served else SPENT if grown else ENDED)
+        control.send((ENDED if is_served else DECLINED) + (SPENT if grown else b""))

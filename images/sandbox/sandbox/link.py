@@ -6,7 +6,6 @@ Only data is believed. A reply that breaks the protocol, and an end of the conne
 import builtins
 import collections
 import contextlib
-import marshal
 import reprlib
 import socket
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 from sandbox import standins, wire
 from sandbox.replies import Replies
 
-MARSHAL_VERSION = 2  # the last without references, which would make two equal objects one
 LATE = ["late"]  # the reply to a call that must wait for its turn (see program.Program.answer)
 
 
@@ -55,13 +53,10 @@ class Link:
         self.fault = ""  # what the test asked that cannot be asked
 
     def send_program(self, source: str, ahead: Ahead) -> None:
-        """Send the program with calls behind it, before it can answer.
-
-        Marshalled, which costs the other end least. No marshalled data is ever read in this process.
-        """
+        """Send the program with calls behind it, before it can answer; marshalled, which costs the other end least."""
         self._ahead.extend(ahead.requests)
         with contextlib.suppress(OSError):  # it is gone, as reading will show
-            self._connection.sendall(wire.frame_bytes(marshal.dumps((source, ahead.orders), MARSHAL_VERSION)))
+            self._connection.sendall(wire.marshalled_frame((source, ahead.orders)))
 
     def wait_for_jail(self) -> str:
         """What went wrong while the program's jail was being shut, "" if nothing; nothing foreign has run before."""

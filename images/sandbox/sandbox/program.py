@@ -209,7 +209,7 @@ def rehearse() -> None:
     """In the zygote: take the way that programs take, so that what it warms up is warm in every fork."""
     source = "import math\ndef rehearse(value):\n    return [value, str(value), {1.5: (math.pi, None)}]\n"
     tokens = ["T3", "nrehearse", "L1", 5, "D0"]
-    load = wire.frame_bytes(marshal.dumps((source, [("rehearse", [5], {}), tokens]), 2))
+    load = wire.marshalled_frame((source, [("rehearse", [5], {}), tokens]))
     request = wire.frame(["call", *tokens], limit=wire.MAX_MESSAGE_BYTES)
     for _ in range(20):
         ours, theirs = socket.socketpair()

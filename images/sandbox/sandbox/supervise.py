@@ -195,7 +195,7 @@ class Examiner:
             heard = self._hear() if events else b""
             is_sound = self._take_records(run)  # all that were written before the marks
             is_dead = not is_sound or (not heard and bool(events))
-            run.ended = examiner.ENDED in heard or examiner.SPENT in heard
+            run.ended = examiner.ENDED in heard
             if not (is_dead or run.ended or self._declines(heard)):
                 run.cut = watch.reason_to_cut()
         is_old = (kernel.cpu_seconds(self.pid) or 0.0) > LIFETIME_CPU_SECONDS / 2
