@@ -6,7 +6,6 @@ its own warm processes: without site, with the standard library alone on sys.pat
 """
 
 import contextlib
-import math
 import os
 import select
 import signal
@@ -20,11 +19,11 @@ from sandbox.jail import FILE_BYTES, Jail, Limits
 EXIT_CODES = {0: "passed", 1: "failed", 2: "error", 3: "syntax"}
 
 
-def run(item: dict[str, Any], jail: Jail, limits: Limits) -> NoReturn:
+def run(item: dict[str, Any], jail: Jail) -> NoReturn:
     """In the fork: shut the jail, run program, setup and tests as one text, and leave by the exit code."""
     code = 2
     try:
-        jail.enter(limits._replace(cpu_seconds=item["timeout_s"]), [])
+        jail.enter([])
         exec("\n".join([item["program"], item["setup"], *item["tests"]]), {"__name__": program.MODULE_NAME})
         code = 0
     except AssertionError:
@@ -35,12 +34,13 @@ def run(item: dict[str, Any], jail: Jail, limits: Limits) -> NoReturn:
         os._exit(code)
 
 
-def judge(item: dict[str, Any], jail: Jail, limits: Limits) -> dict[str, Any]:
+def judge(item: dict[str, Any], jail: Jail) -> dict[str, Any]:
     """The verdict, in the service's shape: wall time is cut at `timeout_s`."""
     started = time.monotonic()
+    jail.allow_cpu(item["timeout_s"])
     pid = os.fork()
     if pid == 0:
-        run(item, jail, limits)
+        run(item, jail)
     watched = os.pidfd_open(pid)
     late = not select.select([watched], [], [], item["timeout_s"])[0]
     if late:
@@ -59,18 +59,17 @@ def main() -> None:
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
     settings, (service,) = warm.arrive()
     scratch = settings["scratch"]
-    limits = Limits(math.inf, settings["memory_bytes"], FILE_BYTES, zygote.OPEN_FILES)
+    limits = Limits(settings["memory_bytes"], FILE_BYTES, zygote.OPEN_FILES)
     os.mkdir(scratch, 0o700)
     os.chdir(scratch)
     program.restore_site_builtins()
-    jail = Jail(scratch=scratch, use_landlock=settings["use_landlock"], receives_descriptors=False)
-    jail.limit_parent(limits)
+    jail = Jail(limits, scratch=scratch, use_landlock=settings["use_landlock"], receives_descriptors=False)
     reader = wire.Reader(service, limit=wire.MAX_ITEM_BYTES)
     warm.settle()
-    answer: dict[str, Any] = {"landlock_abi": landlock.abi()}
+    answer: dict[str, Any] = {"landlock_abi": landlock.abi(), "forked": []}
     with contextlib.suppress(EOFError):
         while True:
             service.sendall(wire.frame(answer, limit=wire.MAX_ITEM_BYTES))
-            answer = judge(reader.read(), jail, limits)
+            answer = judge(reader.read(), jail)
             for entry in os.scandir(scratch):
                 os.unlink(entry.path)

@@ -85,8 +85,10 @@ def bench_references(everyone: Sequence[Contestant], problems: list[Problem], ro
     for row in rows:
         row["wrong"] = sum(answer is not True for answer in answers[row["contestant"], row["workers"]])
     ratios: dict[str, float | None] = {}
+    first = turns[: len(everyone)]  # afterwards ours has seen the tests
     for name in ALL[1:]:
         ratios[f"per CPU second, to {name}"] = measuring.ratio(turns, "cpu_ms", (name, 1), (OURS, 1))
+        ratios[f"the same, first round, to {name}"] = measuring.ratio(first, "cpu_ms", (name, 1), (OURS, 1))
         ratios[f"verdicts/s, to {name}"] = measuring.ratio(turns, "verdicts_per_s", (OURS, 1), (name, 1))
     ratios["verdicts/s, 2 workers to 1"] = measuring.ratio(turns, "verdicts_per_s", (OURS, 2), (OURS, 1))
     return {"rows": rows, "ratios": ratios, "turns": [asdict(turn) for turn in turns]}

@@ -16,6 +16,7 @@ HARMLESS_END = ("failed", "error", "infra")  # what it tried did not succeed, an
 _RECORDS = (
     "import json, os, socket, time\n"
     "def record(**fields): os.write(4, json.dumps(fields).encode() + b'\\n')\n"
+    "def loading(): os.write(4, b'.\\n')\n"
     "def mark(what=b'E'): os.write(3, what)\n"
     "PASSED = {'outcome': 'passed', 'detail': ''}\n"
 )
@@ -23,7 +24,7 @@ _TAKE_OVER = (
     "for round in range(5):\n"
     "    _, descriptors, _, _ = socket.recv_fds(socket.socket(fileno=os.dup(3)), 1, 1)\n"
     "    socket.socket(fileno=os.dup(3)).recv(1 << 20)\n"
-    "    record(loading=True); record(index=0, **PASSED); mark()\n"
+    "    loading(); record(index=0, **PASSED); mark()\n"
 )
 _PATCH = (
     "import sys\n"
@@ -31,6 +32,21 @@ _PATCH = (
     "examiner.run_block = lambda *a, **k: ('passed', '')\n"
     "examiner.load_program = lambda *a: ('passed', '')\n"
     "standins.StandIn.__call__ = lambda *a: 9\n"
+)
+
+# A system call can be asked for any address, and says so where nothing is. The pattern does not match itself.
+_PAGES = (
+    "import ctypes, gc, os, re\n"
+    "libc, (end, start), page, found, seen = ctypes.CDLL(None), os.pipe(), 4096, [], set()\n"
+    "libc.sbrk.restype = ctypes.c_void_p\n"
+    "for near in {id(thing) // page for thing in gc.get_objects()} | {libc.sbrk(0) // page - 1}:\n"
+    "    for step in (1, -1):\n"
+    "        place = near if step == 1 else near - 1\n"
+    "        while place not in seen and libc.write(start, ctypes.c_void_p(place * page), page) == page:\n"
+    "            seen.add(place)\n"
+    "            if re.search(b'[n]eighbour-answer', os.read(end, page)): found.append(place)\n"
+    "            place += step\n"
+    "if len(seen) < 1000: raise LookupError('it has not looked far')\n"
 )
 
 
@@ -53,12 +69,13 @@ def trying(name: str, action: str, imports: str = "os") -> Hostile:
 FORGED_RECORDS = [
     Hostile("takes the examiner over", [_RECORDS + "record(index=0, **PASSED); mark()\n" + _TAKE_OVER]),
     Hostile("the same from setup", ["assert f(3) == 9"], _RECORDS + "mark()\n" + _TAKE_OVER),
-    Hostile("takes back that it is spent", [_RECORDS + "record(loading=True); mark(b'FE'); time.sleep(9)"]),
+    Hostile("declines, to be given another", [_RECORDS + "loading(); mark(b'D'); time.sleep(9)"], timeout_s=0.3),
+    Hostile("every mark there is", [_RECORDS + "loading(); record(index=0, **PASSED); mark(b'DSEDF'); time.sleep(9)"]),
     Hostile("ends twice", [_RECORDS + "mark(); mark(); record(index=0, **PASSED)"]),
     Hostile("ends fresh, then exits", [_RECORDS + "mark(); os._exit(0)"]),
     Hostile(
         "reads back what it has said",
-        [_RECORDS + "os.read(os.open('/proc/self/fd/4', os.O_RDONLY), 999); record(loading=True); mark()"],
+        [_RECORDS + "os.read(os.open('/proc/self/fd/4', os.O_RDONLY), 999); loading(); mark()"],
     ),
     Hostile("a flood of marks", [_RECORDS + "while True: mark(b'x' * 4096)"], timeout_s=0.3),
     Hostile("no outcome", [_RECORDS + "record(index=0)"]),
@@ -137,7 +154,7 @@ ENDING_BADLY = [
     Hostile("never ends", ["while True: pass"], timeout_s=0.3, outcomes=("timeout",)),
     Hostile("setup never ends", ["assert f(3) == 9"], "while True: pass", timeout_s=0.3),
     Hostile("sleeps", ["import time\ntime.sleep(9)"], timeout_s=0.3, outcomes=("timeout",)),
-    Hostile("eats memory", ["x = []\nwhile True: x.append(bytearray(1 << 24))"], outcomes=("memory",)),
+    Hostile("eats memory", ["x = []\nwhile True: x.append(bytearray(1 << 24))"], outcomes=("memory",), timeout_s=5.0),
     Hostile("nested beyond the parser", ["assert f(3) == " + "(" * 5000 + "9" + ")" * 5000], outcomes=("infra",)),
     Hostile("nested beyond the compiler", ["assert f(3) == " + "-" * 90_000 + "9"], outcomes=("infra",)),
     Hostile("stops the program by raw bytes", [
@@ -206,6 +223,18 @@ LOOKING_FOR_OTHERS = [
         "by formatting, without an underscore",
         [f"assert {_SOUGHT} in '{{0.gi_frame.f_back.f_back.f_back.f_locals}}'.format(x for x in [1])"],
         outcomes=HARMLESS_END,
+    ),
+    Hostile("through every page of its memory", [_PAGES + "assert found"], outcomes=("failed",), timeout_s=5.0),
+    Hostile(
+        "by formatting, while a generator runs",
+        [
+            (
+                "g = ('{0.gi_frame.f_back.f_back.f_back.f_globals}'.format(g) for _ in [1])\n"
+                "found = list(g)[0]\nif 'examin' not in found: raise LookupError('it sees nothing')\n"
+                f"assert {_SOUGHT} in found.replace({_SOUGHT!r}, '')"
+            )
+        ],
+        outcomes=("failed",),
     ),
     Hostile(
         "among what the judge calls its own",

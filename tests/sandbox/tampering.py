@@ -111,9 +111,7 @@ TAMPERING = [
     Attack(
         "all calls are late",
         "failed",
-        "import sys\nprogram = sys.modules['sandbox.program']\nreal = program.Program.answer\n"
-        "def answer(self, request):\n    return ['late'] if request[0] == 'ahead' else real(self, request)\n"
-        "program.Program.answer = answer\n" + WRONG,
+        "import sys\nsys.modules['sandbox.program'].Program.call_ahead = lambda self, call: ['late']\n" + WRONG,
     ),
     Attack(
         "small integers rewritten",

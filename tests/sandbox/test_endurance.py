@@ -87,7 +87,7 @@ def test_ten_thousand_verdicts_leave_nothing(tmp_path: Path, unused_port: int) -
         assert all(after[name] <= GROWTH * before[name] for name in before), (before, after)
         family = running.family()
         assert all(map(is_alive, family))
-        assert len(family) <= 2 * 3  # judge, zygote and an examiner for each worker
+        assert len(family) <= 2 * 4  # judge, zygote, nursery and an examiner for each worker
         metrics_url = f"http://127.0.0.1:{unused_port}/metrics"
         assert value(metrics_url, "sandbox_zombies") == 0
         assert value(metrics_url, "sandbox_workers_replaced_total") == 0

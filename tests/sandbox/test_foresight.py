@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sandbox import examination
+from sandbox.foresight import foresee
 
 from tests.sandbox.conftest import Judge
 
@@ -52,12 +53,33 @@ def test_what_can_be_foreseen(tests: list[str], count: int) -> None:
         ),
         ("def f(n):\n    return n * 100_000", [f"assert f({c!r}) == {c!r} * 100_000" for c in "xyz"]),
         ("def f(v):\n    v.append(1)\n    return v", ["assert f([0]) == [0, 1]", "assert f([0]) == [0, 1]"]),
+        (
+            "def f(*values):\n    return [type(value).__name__ for value in values]",
+            [
+                "assert f((1,), {2: [3.5]}, 'x', None, True) == ['tuple', 'dict', 'str', 'NoneType', 'bool']",
+                "assert f({1}, bytearray(b'x'), b'x', range(3)) == ['set', 'bytearray', 'bytes', 'range']",
+                "assert f(len, int, 1j, 1 << 99) == ['builtin_function_or_method', 'type', 'complex', 'int']",
+            ],
+        ),
+        ("def f(a, b):\n    a.append(1)\n    return b", ["assert f(*[[0]] * 2) == [0]"] * 2),  # two, where it was one
         ("def f(*a, **k):\n    return a, k", ["assert f(1, x=[2]) == ((1,), {'x': [2]})", "assert f() == ((), {})"]),
     ],
 )
 def test_calls_keep_their_order_and_their_answers(judge: Judge, program: str, tests: list[str]) -> None:
     verdict = judge(program, tests)
     assert verdict["outcome"] == "passed", verdict
+
+
+def test_what_marshal_would_change_travels_as_tokens() -> None:
+    tests = ["assert f((1, 'x'), {2: [None]}, k=-0.5)", "assert f({1, 2})", "assert f(bytearray())", "assert f([len])"]
+    first, *others = foresee(examination.compile_item("", tests)).orders
+    assert first == ("f", [(1, "x"), {2: [None]}], {"k": -0.5})
+    assert [type(order) for order in others] == [list] * 3
+
+
+def test_no_more_is_sent_ahead_than_there_is_room_for() -> None:
+    tests = [f"assert f({letter!r} * 20_000)" for letter in "xyz"]
+    assert len(foresee(examination.compile_item("", tests)).requests) == 1
 
 
 def test_a_wrong_answer_is_seen_though_the_next_call_loops(judge: Judge) -> None:

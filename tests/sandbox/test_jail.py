@@ -1,11 +1,14 @@
 """Side doors: what jailed code must not be able to do, each tried from Python or by a raw system call."""
 
+import os
 import platform
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sandbox import syscalls
+from sandbox import jail, kernel, syscalls
+from sandbox.jail import Jail, Limits
 
 from tests.sandbox.conftest import Judge
 from tests.sandbox.doors import DENIED, DOORS, FAMILIES, LIMITED, TRY
@@ -124,3 +127,25 @@ def test_its_folder_is_empty_for_every_program(judge: Judge) -> None:
 
 def test_tests_see_no_environment(judge: Judge) -> None:
     assert judge("def f(n):\n    return n", ["import os\nassert dict(os.environ) == {}"])["passed"]
+
+
+def test_channels_come_to_their_places_from_anywhere() -> None:
+    """In a fork, whose 3 and 4 are taken, the other way round."""
+    end, start = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            os.dup2(start, 4)
+            os.dup2(os.open(jail.__file__, os.O_RDONLY), 3)
+            made = Jail(Limits(1 << 30, 1 << 20, 64), scratch=None, use_landlock=False, receives_descriptors=False)
+            made.allow_cpu(1.5)
+            made.enter([4, 3])
+            limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE)]
+            os.write(3, repr((os.read(4, 5), limits, os.read(0, 9))).encode())
+        finally:
+            os._exit(0)
+    os.close(start)
+    with os.fdopen(end) as answer:
+        assert answer.read() == repr((b'"""Th', [4, 64], b""))
+    os.waitpid(pid, 0)

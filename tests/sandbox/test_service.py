@@ -42,7 +42,7 @@ def test_item_of_a_lost_worker_is_judged_by_another(victim: str) -> None:
     with service("--workers", "1") as running:
         item = make_item(SLEEP.format(1.0), TEST, timeout_s=5.0)
         thread, answers = post_in_background(running.url, [item])
-        assert wait_until(lambda: len(running.family()) >= 4)  # the two warm parents and a fork of each
+        assert wait_until(lambda: len(running.family()) >= 5)  # judge, zygote, nursery, a fork of each
         (pid,) = processes(running.family(), victim)
         os.kill(pid, signal.SIGKILL)
         thread.join()
@@ -53,6 +53,18 @@ def test_item_of_a_lost_worker_is_judged_by_another(victim: str) -> None:
         assert readiness(get(running.url + "/readyz")[1])["ready"] is True
         # What the lost one had forked was adopted, and reaped.
         assert wait_until(lambda: all(map(is_alive, running.family())))
+
+
+def test_items_are_judged_though_the_nursery_is_lost() -> None:
+    with service("--workers", "1") as running:
+        assert post(running.url, {"items": [make_item(SQUARE, TEST)]})[0] == 200
+        judge, nursery, *_ = sorted(pid for pid in running.family() if "import judge;" in command_of(pid))
+        os.kill(nursery, signal.SIGKILL)
+        items = [make_item(SQUARE, TEST, setup="x = 1"), make_item(SQUARE, TEST, id="other")]
+        _, answer, _ = post(running.url, {"items": items})
+        assert [verdict["outcome"] for verdict in answer["verdicts"]] == ["passed", "passed"]
+        assert wait_until(lambda: all(map(is_alive, running.family())))
+        assert not {judge, nursery} & running.family()
 
 
 def test_item_whose_every_worker_is_lost_is_infra() -> None:
@@ -114,7 +126,7 @@ def test_nothing_is_left_when_it_ends(how: signal.Signals, tmp_path: Path) -> No
     with service("--workers", "2", "--grace", "0.3", "--scratch", str(tmp_path)) as running:
         busy = [make_item("while True: pass", TEST, id=str(index), timeout_s=30.0 + index) for index in range(4)]
         thread, answers = post_in_background(running.url, busy)
-        assert wait_until(lambda: len(running.family()) >= 8)
+        assert wait_until(lambda: len(running.family()) >= 10)
         family = running.family()
         assert len(list(tmp_path.iterdir())) == 2
         running.process.send_signal(how)

@@ -33,11 +33,12 @@ UNCERTAIN_NODES = frozenset({ast.BoolOp, ast.IfExp, ast.Lambda, ast.comprehensio
 NO_SETUP, NOTHING = ast.Module([], []), compile("", "<setup>", "exec")
 IN_EVERY_NAMESPACE = frozenset({"__builtins__", "__name__"})
 # Attributes that lead from a value into the interpreter: `(x for x in y).gi_frame.f_back.f_globals` has no underscore.
+# So does a format string, which follows attributes by their names in a text.
 TELLING_ATTRIBUTES = frozenset(
     name
     for kind in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.CodeType)
     for name in dir(kind)
-)
+) | {"format", "format_map"}
 # Modules whose functions only compute. A test that says `math.isclose(...)` means Python's own, whether or not setup
 # imports it: asking the program's would let it answer. In plain execution both are the same.
 COMPUTING_MODULES = frozenset(

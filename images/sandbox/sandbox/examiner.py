@@ -2,7 +2,8 @@
 
 Tests come from data sets: nothing here trusts them with the service. Results leave as one record a test, each written
 the moment its test ends; a test without a record has not passed. A hostile test can write records as well as this
-module can, so before anything of an item runs it is said whether this process may serve another (`supervise.Run`).
+module can, so an examiner that lasts declines tests that might change it, before anything of the item runs: those get
+an examiner of their own (`judge`).
 """
 
 import builtins
@@ -17,15 +18,18 @@ from types import CodeType
 from typing import Any
 
 from sandbox import standins, wire
-from sandbox.examination import Examination, compile_item
-from sandbox.foresight import foresee
+from sandbox.examination import Examination
 from sandbox.link import Link, ProgramGone, ProgramStopped, TestFault, is_from_program
+from sandbox.preparation import Preparation, prepare
 
-SPENT, ENDED = b"S", b"E"  # marks to the judge: serves no further item; the records of an item are complete
-PASSED = b"+"  # the record of a test that has passed, short for what there is most of
+# Marks to the judge: the records of an item are complete; or nothing of it has run, as its tests need a process of
+# their own. Behind either: this process serves no further item.
+ENDED, DECLINED, SPENT = b"E", b"D", b"S"
+# Records short for what there is most of: the program is being loaded; a test has passed.
+LOADING, PASSED = b".", b"+"
 MAX_DETAIL = 400
 MAX_GROWTH_KIB = 64 << 10  # of this process: beyond it, the next item would find less memory than others do
-Report = Callable[[dict[str, Any]], None]
+Report = Callable[[bytes], None]
 Outcome = tuple[str, str]  # outcome, detail
 
 
@@ -117,37 +121,39 @@ def load_program(link: Link) -> Outcome:
     return "error", f"the program raised {name}: {message} while it was loaded"
 
 
-def examine(item: dict[str, Any], link: Link, report: Report, spend: Callable[[], Any]) -> None:
-    """Run the item's tests in order, up to the first that does not pass.
+def examine(item: dict[str, Any], link: Link, report: Report, *, lasting: bool) -> bool:
+    """Run the item's tests in order, up to the first that does not pass; False, and nothing has run, to decline them.
 
     Args:
         item: entry_point, setup, tests and program, as in the request.
         link: to the jailed child that will load the program.
-        report: called with every record: {"jail": trouble}, {"loading": true}, {"index", "outcome", "detail"}.
-        spend: called before anything of the item runs, when its tests can leave something behind.
+        report: called with every record: LOADING, PASSED, {"jail": trouble} or {"index", "outcome", "detail"} in JSON.
+        lasting: whether this process is to serve other items too: it declines tests that can leave something behind.
     """
     try:
-        examination = compile_item(item["setup"], item["tests"])
+        preparation = prepare(item["setup"], item["tests"])
     except TestFault as fault:
-        return _finish(report, 0, ("infra", f"the data set is at fault: {fault}"))
-    if examination.leaves_traces:
-        spend()
-    namespace = make_namespace(examination, item["entry_point"], link)
+        _finish(report, 0, ("infra", f"the data set is at fault: {fault}"))
+        return True
+    if lasting and preparation.examination.leaves_traces:
+        return False
+    namespace = make_namespace(preparation.examination, item["entry_point"], link)
     try:
-        foresee(examination, namespace, link)
-        report({"loading": True})
-        link.send_program(item["program"])
-        trouble = link.wait_for_jail()
-        if trouble:
-            return report({"jail": trouble})
-        _run(item, examination, namespace, link, report)
+        _run(item, preparation, namespace, link, report)
     finally:  # the next item's tests find nothing of this one, not even what waits for the garbage collector
         link.forget()
         namespace.clear()
         decimal.getcontext().clear_flags()
+    return True
 
 
-def _run(item: dict[str, Any], examination: Examination, namespace: dict[str, Any], link: Link, report: Report) -> None:
+def _run(item: dict[str, Any], preparation: Preparation, namespace: dict[str, Any], link: Link, report: Report) -> None:
+    examination = preparation.examination
+    report(LOADING)
+    link.send_program(item["program"], preparation.ahead)
+    trouble = link.wait_for_jail()
+    if trouble:
+        return report(_record(jail=trouble))
     outcome = load_program(link)
     if outcome[0] == "passed":
         read_globals(examination.read - {item["entry_point"]}, namespace, link)
@@ -163,29 +169,33 @@ def _run(item: dict[str, Any], examination: Examination, namespace: dict[str, An
 
 
 def _finish(report: Report, index: int, outcome: Outcome) -> None:
-    report({"index": index, "outcome": outcome[0], "detail": outcome[1][:MAX_DETAIL]})
+    kind, detail = outcome
+    report(PASSED if kind == "passed" else _record(index=index, outcome=kind, detail=detail[:MAX_DETAIL]))
 
 
-def serve(control: socket.socket, records: int) -> None:
-    """Serve items until the judge hangs up: one byte that carries the connection to the program, then the item.
+def _record(**fields: Any) -> bytes:
+    return json.dumps(fields).encode("ascii")
 
-    Records go into the pipe `records`, marks to the judge: SPENT before what may change this process runs, so that
-    nothing that then runs can take it back, and ENDED when an item's records are complete.
+
+def serve(control: socket.socket, records: int, *, lasting: bool) -> None:
+    """Serve items until the judge hangs up, each of which brings the connection to its program along.
+
+    Records go into the pipe `records`, marks to the judge.
     """
     reader = wire.Reader(control, limit=wire.MAX_ITEM_BYTES)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    def report(record: dict[str, Any]) -> None:
-        line = PASSED if record.get("outcome") == "passed" else json.dumps(record).encode("ascii")
-        os.write(records, line + b"\n")
+    def report(record: bytes) -> None:
+        os.write(records, record + b"\n")
 
     while True:
-        mark, descriptors, _, _ = socket.recv_fds(control, 1, 2)
-        if not mark:
+        data, descriptors, _, _ = socket.recv_fds(control, wire.CHUNK, 2)
+        if not data:
             return
+        reader.feed(data)
         connection, quiet = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors[0]), descriptors[1]
         with connection:
-            examine(reader.read(), Link(connection, quiet), report, lambda: control.send(SPENT))
+            is_served = examine(reader.read(), Link(connection, quiet), report, lasting=lasting)
         os.close(quiet)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > memory + MAX_GROWTH_KIB
-        control.send(SPENT + ENDED if grown else ENDED)
+        control.send((ENDED if is_served else DECLINED) + (SPENT if grown else b""))

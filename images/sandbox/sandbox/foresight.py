@@ -5,31 +5,45 @@ program, and a whole item costs one turn of the two processes instead of one a t
 order, and each reply is used when its test has its turn, so that nothing else changes.
 """
 
+import builtins
+import json
 from typing import Any
 
+from sandbox import standins, wire
 from sandbox.examination import Examination
-from sandbox.link import Link
+from sandbox.link import Ahead, request
+
+AHEAD_BYTES = 32 << 10  # of an item's calls, in JSON
+NOTHING = Ahead((), ())
+# First letters of tokens whose values marshal hands over just as they are: it sorts sets, and makes bytearrays bytes.
+MARSHALLED = frozenset("sLTD")
 
 
 class _Called(BaseException):
     """Ends a test at its call of the program."""
 
 
-def foresee(examination: Examination, namespace: dict[str, Any], link: Link) -> None:
-    """Prepare the calls that the first tests will make, found by running each up to its one call (`foreseeable`).
-
-    namespace: the tests' globals, which are left as they were.
-    """
+def foresee(examination: Examination) -> Ahead:
+    """The calls that the first tests will make, found by running each up to its one call (`foreseeable`)."""
     if not examination.foreseeable:
-        return
+        return NOTHING
     (name,) = examination.foreign
-    callee = namespace[name]
+    requests: list[list[Any]] = []
+    room = AHEAD_BYTES
 
     def note(*positional: Any, **named: Any) -> None:
-        link.prepare_call(callee, list(positional), named)
+        nonlocal room
+        call = request("call", [note, list(positional), named], reference)
+        room -= len(json.dumps(call))
+        if room < 0:
+            raise wire.TooLarge("more than is sent ahead")
+        requests.append(call)
         raise _Called
 
-    namespace[name] = note
+    def reference(value: Any) -> list[Any] | None:
+        return [standins.name_reference(name)] if value is note else wire.builtin_reference(value)
+
+    namespace = {name: note, "__name__": "tests", "__builtins__": vars(builtins).copy()}
     for code in examination.tests[: examination.foreseeable]:
         try:
             exec(code, namespace)
@@ -37,4 +51,13 @@ def foresee(examination: Examination, namespace: dict[str, Any], link: Link) -> 
             continue
         except BaseException:  # it will come to the same when the test has its turn
             break
-    namespace[name] = callee
+    return Ahead(tuple(requests), tuple(_order(name, call) for call in requests))
+
+
+def _order(name: str, call: list[Any]) -> Any:
+    """What `program.Program.call_ahead` takes: name and arguments, or the tokens of both if they are not so plain."""
+    tokens = call[1:]
+    if all(type(token) is not str or token[0] in MARSHALLED for token in tokens[2:]):
+        _, positional, named = wire.decode(tokens, lambda letter, text: None)
+        return name, positional, named
+    return tokens

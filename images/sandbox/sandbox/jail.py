@@ -6,6 +6,7 @@ and the address space bounds their number); processes are not, which the system 
 counts every process of the user, neighbours included, and would let one program's verdict depend on another's.
 """
 
+import ctypes
 import fcntl
 import math
 import os
@@ -23,25 +24,16 @@ SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 SYSTEM_FILES = ("/usr/share/zoneinfo", "/etc/localtime", "/etc/ld.so.cache", "/dev/urandom", "/dev/zero")
 SPARE_CPU_SECONDS = 2  # the kernel's own limit is a backstop behind the supervisor's
 FIRST_CHANNEL = 3  # the descriptor after standard input, output and error
+CLEAR_OF_CHANNELS = 8  # the first descriptor that parents keep for themselves
 FILE_BYTES = 1 << 20  # the largest file a program may write into its scratch directory
 
 
 class Limits(NamedTuple):
-    """What one jailed process may use: CPU time in seconds, address space in bytes, size of a file, open files."""
+    """What one jailed process may use, CPU time aside: address space in bytes, size of a file, open files."""
 
-    cpu_seconds: float
     memory_bytes: int
     file_bytes: int
     open_files: int
-
-    def without_cpu(self) -> list[tuple[int, int]]:
-        """The limits but for CPU time, as the kernel knows them."""
-        return [
-            (resource.RLIMIT_AS, self.memory_bytes),
-            (resource.RLIMIT_FSIZE, self.file_bytes),
-            (resource.RLIMIT_NOFILE, self.open_files),
-            (resource.RLIMIT_CORE, 0),
-        ]
 
 
 def interpreter_paths() -> list[str]:
@@ -87,57 +79,72 @@ def give_up_privileges() -> None:
 class Jail:
     """A jail prepared before the fork; `enter` is what the forked process calls."""
 
-    def __init__(self, *, scratch: str | None, use_landlock: bool, receives_descriptors: bool) -> None:
-        """Prepare it.
+    def __init__(self, limits: Limits, *, scratch: str | None, use_landlock: bool, receives_descriptors: bool) -> None:
+        """Prepare it, and put on the calling process what its forks need not put on any more: all limits but CPU time.
 
         Args:
+            limits: what every process in it may use.
             scratch: the one folder that may be written to, None for none.
             use_landlock: without it nothing can be written, and everything of this user's can be read.
             receives_descriptors: whether the process may be handed open descriptors.
         """
         may_write = use_landlock and scratch is not None
-        self._filter = Filter(may_write=may_write, receives_descriptors=receives_descriptors)
-        self._null = os.open(os.devnull, os.O_RDWR)
-        self._inherited: list[tuple[int, int]] = []
-        self._ruleset: int | None = None
+        self._null = clear_of_channels(os.open(os.devnull, os.O_RDWR))
+        self._cpu_limit = (ctypes.c_ulong * 2)()  # soft and hard, in seconds
+        filter_ = Filter(may_write=may_write, receives_descriptors=receives_descriptors)
+        self._first = [kernel.PreparedCall("prctl", kernel.PR_SET_PDEATHSIG, int(signal.SIGKILL))]
         if use_landlock:
             readable = [*interpreter_paths(), *SYSTEM_LIBRARIES, *SYSTEM_FILES]
             rules = [(path, landlock.READ) for path in readable] + [(os.devnull, landlock.DEVICE)]
             if scratch is not None:
                 rules.append((scratch, landlock.SCRATCH))
-            self._ruleset = landlock.make_ruleset(rules)
+            self._first.append(landlock.restriction(clear_of_channels(landlock.make_ruleset(rules))))
+        limit_cpu = kernel.PreparedCall("prlimit", 0, int(resource.RLIMIT_CPU), ctypes.byref(self._cpu_limit), None)
+        self._last = [limit_cpu, filter_.apply]
+        self._filter = filter_  # its memory
+        self._hard_cpu_limit = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        _lower(resource.RLIMIT_AS, limits.memory_bytes)
+        _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
+        _lower(resource.RLIMIT_NOFILE, limits.open_files)
+        _lower(resource.RLIMIT_CORE, 0)
 
-    def limit_parent(self, limits: Limits) -> None:
-        """Put on the calling process what `enter` need not put on its forks any more: all limits but CPU time."""
-        for kind, value in limits.without_cpu():
-            _lower(kind, value)
-        self._inherited = limits.without_cpu()
+    def allow_cpu(self, seconds: float) -> None:
+        """Before a fork: what it may use of CPU time once it enters."""
+        allowed = _within(math.ceil(seconds) + SPARE_CPU_SECONDS, self._hard_cpu_limit)
+        self._cpu_limit[:] = [allowed, allowed]
 
-    def enter(self, limits: Limits, descriptors: list[int]) -> None:
+    def enter(self, channels: list[int]) -> None:
         """Shut this process in, for good. Raises OSError when any part fails: nothing foreign may run then.
 
-        Args:
-            limits: what it may use from now on.
-            descriptors: what stays open, as 3, 4 and so on; standard input, output and error lead nowhere.
+        channels: descriptors that stay open, as 3, 4 and so on; standard input, output and error lead nowhere.
         """
         os.setsid()
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        if self._ruleset is not None:
-            landlock.restrict_self(self._ruleset)
-        places = [self._null] * FIRST_CHANNEL + descriptors
-        above = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, len(places)) for descriptor in places]
-        for place, descriptor in enumerate(above):
-            os.dup2(descriptor, place)
-        os.closerange(len(places), 1 << 16)
-        _lower(resource.RLIMIT_CPU, math.ceil(limits.cpu_seconds) + SPARE_CPU_SECONDS)
-        if self._inherited != limits.without_cpu():
-            for kind, value in limits.without_cpu():
-                _lower(kind, value)
-        self._filter.apply()
+        for call in self._first:
+            call()
+        for place in range(FIRST_CHANNEL):
+            os.dup2(self._null, place)
+        end = FIRST_CHANNEL + len(channels)
+        if channels != [*range(FIRST_CHANNEL, end)]:
+            above = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, end) for descriptor in channels]
+            for place, descriptor in enumerate(above, FIRST_CHANNEL):
+                os.dup2(descriptor, place)
+        os.closerange(end, 1 << 16)
+        for call in self._last:
+            call()
+
+
+def clear_of_channels(descriptor: int) -> int:
+    """A descriptor moved out of the way of those that forks are handed, which then arrive where they belong."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, CLEAR_OF_CHANNELS)
+    os.close(descriptor)
+    return moved
 
 
 def _lower(kind: int, value: int) -> None:
     """Set soft and hard limit, or leave what is lower already (a limit cannot be raised without privilege)."""
-    hard = resource.getrlimit(kind)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    value = _within(value, resource.getrlimit(kind)[1])
     resource.setrlimit(kind, (value, value))
+
+
+def _within(value: int, hard: int) -> int:
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)

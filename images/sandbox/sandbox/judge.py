@@ -13,8 +13,8 @@ from typing import Any
 
 from sandbox import kernel, verdict, warm, wire
 from sandbox.core import Core
-from sandbox.jail import Jail
-from sandbox.supervise import Examiner, Run, ZygoteLink
+from sandbox.nursery import Nursery
+from sandbox.supervise import Examiner, Run, Watch, ZygoteLink
 
 # Imported before any fork, for what most tests and replies need; an examiner may import the rest of the library.
 import array, datetime, decimal, fractions, math  # noqa: E401,F401  isort: skip
@@ -25,12 +25,10 @@ PATIENCE_SECONDS = 0.5  # for a program that broke its connection off to finish 
 class Judge:
     """Judges one item after the other."""
 
-    def __init__(self, service: socket.socket, zygote_link: ZygoteLink, jail: Jail, memory_bytes: int) -> None:
-        """memory_bytes: address space of an examiner."""
+    def __init__(self, service: socket.socket, zygote_link: ZygoteLink, nursery: Nursery) -> None:
         self._service = service
         self._zygote = zygote_link
-        self._jail = jail
-        self._memory_bytes = memory_bytes
+        self._nursery = nursery
         self._examiner: Examiner | None = None
         self._core = Core()
 
@@ -38,14 +36,13 @@ class Judge:
         """Answer items until the service closes its end."""
         reader = wire.Reader(self._service, limit=wire.MAX_ITEM_BYTES)
         while True:
-            if self._examiner is None:  # forked where no item is in reach, so that none is to be found in it
-                self._examiner = Examiner(self._jail, self._memory_bytes)
+            if self._examiner is None:
+                self._examiner = Examiner(self._nursery, lasting=True)
             try:
                 item = reader.read()
             except EOFError:
                 return
             self._service.sendall(wire.frame(self.judge(self._examiner, item), limit=wire.MAX_ITEM_BYTES))
-            del item
             self._core.rest()
 
     def judge(self, examiner: Examiner, item: dict[str, Any]) -> dict[str, Any]:
@@ -68,20 +65,30 @@ class Judge:
         return verdict.make(item, run.tests, ending.cpu_seconds, started)
 
     def _examine(self, examiner: Examiner, item: dict[str, Any]) -> tuple[Run, verdict.Ending]:
-        self._core.gather([self._zygote.pid, examiner.pid])
+        self._core.gather([self._zygote.pid, self._nursery.pid, examiner.pid])
         ours, theirs = socket.socketpair()
         quiet, their_quiet = os.pipe()
         with ours, theirs, os.fdopen(quiet, "rb", buffering=0):
             self._zygote.spawn(theirs, their_quiet, item["timeout_s"])
             theirs.close()
             os.close(their_quiet)
-            run = examiner.run(item, [ours.fileno(), quiet], self._zygote, self._service, self._core)
-            if run.spent:
-                self._examiner = None
+            run = self._run(examiner, item, [ours.fileno(), quiet])
             # With `ours` still open: a program that sees its connection end would spend time on that before it dies.
             if run.tests and run.tests[-1]["outcome"] == "gone":
                 return run, self._zygote.finish(PATIENCE_SECONDS)
             return run, verdict.Ending(cpu_seconds=self._zygote.end())
+
+    def _run(self, examiner: Examiner, item: dict[str, Any], channels: list[int]) -> Run:
+        """Run the item's tests, in an examiner of their own if the one that lasts declines them."""
+        run, watch = Run(item["timeout_s"], len(item["tests"])), Watch(item["timeout_s"], self._zygote, self._core)
+        taken = examiner.run(item, channels, run, watch, self._service)
+        if run.spent:
+            self._examiner = None
+        if not taken:
+            own = Examiner(self._nursery, lasting=False)
+            self._core.gather([own.pid])
+            own.run(item, channels, run, watch, self._service)
+        return run
 
 
 def main() -> None:
@@ -90,8 +97,8 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # the zygote sees this process end, and cleans up
     zygote_link = ZygoteLink(control)
     abi = zygote_link.hello()
-    jail = Jail(scratch=None, use_landlock=settings["use_landlock"], receives_descriptors=True)
-    judge = Judge(service, zygote_link, jail, settings["memory_bytes"])
     warm.settle()
-    service.sendall(wire.frame({"landlock_abi": abi}, limit=wire.MAX_ITEM_BYTES))
+    nursery = Nursery(settings["memory_bytes"], [service, control], use_landlock=settings["use_landlock"])
+    judge = Judge(service, zygote_link, nursery)
+    service.sendall(wire.frame({"landlock_abi": abi, "forked": [nursery.pid]}, limit=wire.MAX_ITEM_BYTES))
     judge.serve()

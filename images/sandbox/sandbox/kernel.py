@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import time
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -25,9 +26,30 @@ MACHINE = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64":
 )
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc_unlocked = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: for calls that do not block
 _libc.syscall.restype = ctypes.c_long
 _prctl_arguments = [ctypes.c_int] + [ctypes.c_ulong] * 4
 _libc.prctl.argtypes = _prctl_arguments
+
+
+class PreparedCall:
+    """A call of the C library whose arguments are laid out before a fork, to be made in the fork.
+
+    A fork has to copy every page that it writes to, reference counts included: preparing costs it more than the call.
+    """
+
+    __slots__ = ("_arguments", "_function", "_text")
+
+    def __init__(self, function: str, *arguments: Any) -> None:
+        """arguments: small integers, None, and what ctypes.byref gives, whose object stays the caller's to keep."""
+        self._function, self._arguments = getattr(_libc_unlocked, function), arguments
+        self._text = f"{function}({arguments[0]})"
+
+    def __call__(self) -> None:
+        """Make it; raises OSError."""
+        if self._function(*self._arguments) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, f"{self._text}: {os.strerror(error)}")
 
 
 def prctl(option: int, second: int = 0, third: int = 0) -> None:

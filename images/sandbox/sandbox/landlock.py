@@ -78,6 +78,6 @@ def make_ruleset(rules: list[tuple[str, int]]) -> int:
     return ruleset
 
 
-def restrict_self(ruleset: int) -> None:
-    """Bind this thread to the ruleset for good; needs no_new_privs."""
-    kernel.system_call(RESTRICT_SELF, ruleset, ctypes.c_uint32(0))
+def restriction(ruleset: int) -> kernel.PreparedCall:
+    """What binds the calling thread to the ruleset for good; needs no_new_privs."""
+    return kernel.PreparedCall("syscall", RESTRICT_SELF, ruleset, 0)

@@ -8,13 +8,20 @@ import collections
 import contextlib
 import reprlib
 import socket
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from sandbox import standins, wire
 from sandbox.replies import Replies
 
-AHEAD_BYTES = 32 << 10  # of calls sent before their turn
 LATE = ["late"]  # the reply to a call that must wait for its turn (see program.Program.answer)
+
+
+class Ahead(NamedTuple):
+    """Calls to send with the program, in the order in which the tests will make them."""
+
+    requests: tuple[list[Any], ...]
+    orders: tuple[Any, ...]  # the same, as program.Program.call_ahead takes them
 
 
 class ProgramGone(BaseException):
@@ -39,28 +46,17 @@ class Link:
         self._connection = connection
         self._replies = Replies(connection, quiet)
         self._handles: dict[str, standins.StandIn] = {}
-        self._ahead: collections.deque[list[Any]] = collections.deque()  # calls sent, or to be, before their turn
-        self._prepared = b""  # their frames
+        self._ahead: collections.deque[list[Any]] = collections.deque()  # calls sent before their turn
         self.last_value: Any = _NOTHING  # of the program, for people to read
         self.gone = False
         self.violation = ""  # what the program's reply did that no reply can do
         self.fault = ""  # what the test asked that cannot be asked
 
-    def prepare_call(self, *operands: Any) -> None:
-        """Add a call to those that are sent with the program, in the order in which the tests will make them.
-
-        Raises TypeError and wire.TooLarge for what cannot be sent ahead: of all calls only as much as the connection
-        holds while the program, at work on one of them, does not read.
-        """
-        call = self._request("call", *operands)
-        self._prepared += wire.frame(["ahead", *call[1:]], limit=AHEAD_BYTES - len(self._prepared))
-        self._ahead.append(call)
-
-    def send_program(self, source: str) -> None:
-        """Send the program with the prepared calls behind it, before it can answer."""
-        load = wire.frame(["load", source], limit=wire.MAX_MESSAGE_BYTES)
+    def send_program(self, source: str, ahead: Ahead) -> None:
+        """Send the program with calls behind it, before it can answer; marshalled, which costs the other end least."""
+        self._ahead.extend(ahead.requests)
         with contextlib.suppress(OSError):  # it is gone, as reading will show
-            self._connection.sendall(load + self._prepared)
+            self._connection.sendall(wire.marshalled_frame((source, ahead.orders)))
 
     def wait_for_jail(self) -> str:
         """What went wrong while the program's jail was being shut, "" if nothing; nothing foreign has run before."""
@@ -76,10 +72,10 @@ class Link:
     def ask(self, operation: str, *operands: Any) -> Any:
         """One operation on the program; its value, or its exception raised here."""
         try:
-            request = self._request(operation, *operands)
+            message = request(operation, operands, _reference)
         except (TypeError, wire.TooLarge) as error:
             raise self._unsendable(error) from None
-        return self._value(self._exchange(request), may_stop=operation == "next")
+        return self._value(self._exchange(message), may_stop=operation == "next")
 
     @property
     def is_ahead(self) -> bool:
@@ -124,20 +120,14 @@ class Link:
         except Exception as error:
             return f"(no text: {type(error).__name__})"
 
-    def _request(self, operation: str, *operands: Any) -> list[Any]:
-        """What to send for an operation. Raises TypeError and wire.TooLarge for operands that cannot be sent."""
-        request: list[Any] = [operation]
-        wire.encode(operands, request, self._reference)
-        return request
-
-    def _exchange(self, request: list[Any]) -> list[Any]:
+    def _exchange(self, message: list[Any]) -> list[Any]:
         if self.gone or self.violation:
             raise ProgramGone
         while self._ahead:  # the program has put them off, as a test has more to do with what an earlier one got
             self._ahead.pop()
             self._reply(ahead=True)
         try:
-            self._connection.sendall(wire.frame(request, limit=wire.MAX_MESSAGE_BYTES))
+            self._connection.sendall(wire.frame(message, limit=wire.MAX_MESSAGE_BYTES))
         except OSError:
             self.gone = True
             raise ProgramGone from None
@@ -170,12 +160,6 @@ class Link:
         self.violation = f"the program's reply breaks the protocol: {reason}"
         return ProgramGone(self.violation)
 
-    def _reference(self, value: Any) -> list[Any] | None:
-        if isinstance(value, standins.StandIn):
-            return [value._reference]
-        name = wire.name_of_builtin(value)
-        return ["@" + name] if name else None
-
     def _resolve(self, letter: str, text: str) -> Any:
         """The handle for a token of program.Handles.describe; the same number is always the same object."""
         number, _, rest = text.partition(" ")
@@ -186,6 +170,17 @@ class Link:
             kind = standins.CallableHandle if flags[:1] == "c" else standins.Handle
             self._handles[number] = kind(self, f"h{number}", type_name[:60], is_true=flags[1:] == "t")
         return self._handles[number]
+
+
+def request(operation: str, operands: Sequence[Any], reference: wire.Reference) -> list[Any]:
+    """What to send for an operation. Raises TypeError and wire.TooLarge for operands that cannot be sent."""
+    message: list[Any] = [operation]
+    wire.encode(tuple(operands), message, reference)
+    return message
+
+
+def _reference(value: Any) -> list[Any] | None:
+    return [value._reference] if isinstance(value, standins.StandIn) else wire.builtin_reference(value)
 
 
 def _exception(base: str, name: str, message: str, *, may_stop: bool) -> BaseException:

@@ -1,5 +1,6 @@
 """What an operator can watch: verdicts by outcome, times, the queue, workers and their canaries, leftovers."""
 
+import collections
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -74,5 +75,5 @@ class Metrics:
         """A request has its answer."""
         self.requests.labels(str(status)).inc()
         self.answering.observe(seconds)
-        for verdict in verdicts:
-            self.verdicts.labels(verdict["outcome"]).inc()
+        for outcome, count in collections.Counter(verdict["outcome"] for verdict in verdicts).items():
+            self.verdicts.labels(outcome).inc(count)

@@ -1,5 +1,6 @@
 """The HTTP contract: what a request for verdicts looks like, and what comes back."""
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
@@ -59,10 +60,10 @@ class VerdictsRequest(BaseModel):
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> "VerdictsRequest":
-        ids = [item.id for item in self.items]
-        repeated = sorted({identifier for identifier in ids if ids.count(identifier) > 1})
+        counts = Counter(item.id for item in self.items)
+        repeated = sorted(identifier for identifier, count in counts.items() if count > 1)
         if repeated:
-            raise ValueError(f"ids must be unique: {repeated[0]!r} occurs {ids.count(repeated[0])} times")
+            raise ValueError(f"ids must be unique: {repeated[0]!r} occurs {counts[repeated[0]]} times")
         return self
 
 

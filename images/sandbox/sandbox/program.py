@@ -3,12 +3,14 @@
 Nothing here protects anything. The program shares this process and may change whatever it finds; all it can reach by
 that is the data it sends, and data is judged elsewhere. What this module owes is the honest program's right answer.
 
-A request is [operation, *tokens of its operands]; a reply is ["ok", *tokens], ["raise", base, name, message] or, from
-loading, ["syntax", message]; ["late"] to a call sent ahead that must be made again when its turn has come.
+The first message is the program with the calls that can be made before their turn, marshalled. A request is
+[operation, *tokens of its operands]; a reply is ["ok", *tokens], ["raise", base, name, message] or, from loading,
+["syntax", message]; ["late"] to a call before its turn that must be made again when that has come.
 """
 
 import _sitebuiltins
 import builtins
+import marshal
 import os
 import socket
 import sys
@@ -117,18 +119,27 @@ class Program:
                 return getattr(builtins, text)
             raise NameError(f"name {text!r} is not defined") from None
 
+    def call_ahead(self, call: Any) -> list[Any]:
+        """The reply to a call before its turn: of a name with plain arguments, or of the operands spelt as tokens.
+
+        It is put off if a test may have more to do with what it has got.
+        """
+        if self.handles:
+            return ["late"]
+        if type(call) is tuple:
+            name, positional, named = call
+            return self._reply(self.resolve("n", name)(*positional, **named))
+        return self.answer(["call", *call])
+
     def answer(self, request: list[Any]) -> list[Any]:
         """The reply to one request."""
         operation, *tokens = request
-        if operation == "load":
-            return self.load(tokens[0])
-        if operation == "ahead":  # a call before its turn, unless a test may have more to do with what it has got
-            if self.handles:
-                return ["late"]
-            operation = "call"
         operands = wire.decode(tokens, self.resolve)
+        return self._reply(OPERATIONS[operation](*operands))
+
+    def _reply(self, value: Any) -> list[Any]:
         reply: list[Any] = ["ok"]
-        wire.encode(OPERATIONS[operation](*operands), reply, self.handles.describe)
+        wire.encode(value, reply, self.handles.describe)
         return reply
 
 
@@ -150,27 +161,42 @@ def raised(error: BaseException) -> list[Any]:
 
 
 def serve(channel: int, quiet: int, program: Program) -> None:
-    """Answer requests until the examiner closes its end. The caller ends the process then.
+    """Load the program, make the calls sent with it, and answer requests until the examiner closes its end.
 
-    channel: the descriptor of the socket; quiet: the pipe for replies while further requests are at hand (see
-    `replies`). Without socket objects, whose making and calling touches more memory, which a fork has to copy.
+    channel: the descriptor of the socket; quiet: the pipe for replies while there is more to do (see `replies`).
+    Without socket objects, whose making and calling touches more memory, which a fork has to copy.
     """
-    requests = wire.Messages(limit=2 * wire.MAX_MESSAGE_BYTES)
+    messages = wire.Messages(limit=2 * wire.MAX_MESSAGE_BYTES)
     os.write(quiet, JAILED)
-    while True:
-        while not requests.ready:
-            data = os.read(channel, REQUEST_BYTES)
-            if not data:
-                return
-            requests.feed(data)
-        request = requests.take()
-        try:
-            message = wire.frame(program.answer(request), limit=wire.MAX_MESSAGE_BYTES)
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: the program's, not this process's
-            message = wire.frame(raised(error), limit=wire.MAX_MESSAGE_BYTES)
-        place = quiet if requests.ready else channel
-        while message:
-            message = message[os.write(place, message) :]
+    if not _receive(channel, messages):
+        return
+    source, calls = marshal.loads(messages.take_bytes())
+    left = len(calls)
+    _answer(quiet if left else channel, program.load, source)
+    for call in calls:
+        left -= 1
+        _answer(quiet if left else channel, program.call_ahead, call)
+    while _receive(channel, messages):
+        _answer(channel, program.answer, messages.take())
+
+
+def _receive(channel: int, messages: wire.Messages) -> bool:
+    """Whether there is a message to take; False when the examiner has closed its end."""
+    while not messages.ready:
+        data = os.read(channel, REQUEST_BYTES)
+        if not data:
+            return False
+        messages.feed(data)
+    return True
+
+
+def _answer(place: int, operation: Callable[[Any], list[Any]], request: Any) -> None:
+    try:
+        message = wire.frame(operation(request), limit=wire.MAX_MESSAGE_BYTES)
+    except BaseException as error:  # SystemExit and KeyboardInterrupt too: the program's, not this process's
+        message = wire.frame(raised(error), limit=wire.MAX_MESSAGE_BYTES)
+    while message:
+        message = message[os.write(place, message) :]
 
 
 def restore_site_builtins() -> None:
@@ -182,16 +208,14 @@ def restore_site_builtins() -> None:
 def rehearse() -> None:
     """In the zygote: take the way that programs take, so that what it warms up is warm in every fork."""
     source = "import math\ndef rehearse(value):\n    return [value, str(value), {1.5: (math.pi, None)}]\n"
-    requests = (
-        ["load", source],
-        ["ahead", "T3", "nrehearse", "L1", 5, "D0"],
-        ["call", "T3", "nrehearse", "L1", 5, "D0"],
-    )
+    tokens = ["T3", "nrehearse", "L1", 5, "D0"]
+    load = wire.marshalled_frame((source, [("rehearse", [5], {}), tokens]))
+    request = wire.frame(["call", *tokens], limit=wire.MAX_MESSAGE_BYTES)
     for _ in range(20):
         ours, theirs = socket.socketpair()
         quiet, their_quiet = os.pipe()
         with ours, theirs, os.fdopen(quiet, "rb"), os.fdopen(their_quiet, "wb"):
-            ours.sendall(b"".join(wire.frame(request, limit=wire.MAX_MESSAGE_BYTES) for request in requests))
+            ours.sendall(load + request)
             ours.shutdown(socket.SHUT_WR)
             serve(theirs.fileno(), their_quiet, Program())
     del sys.modules[MODULE_NAME]

@@ -164,7 +164,7 @@ class Filter:
         code = build_filter(kernel.MACHINE, may_write=may_write, receives_descriptors=receives_descriptors)
         self._code = ctypes.create_string_buffer(code, len(code))
         self._program = _FilterProgram(len(code) // 8, ctypes.addressof(self._code))
-
-    def apply(self) -> None:
-        """Bind this thread, and all it starts, for good; needs no_new_privs. Raises OSError."""
-        kernel.prctl(kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, ctypes.addressof(self._program))
+        # Binds the calling thread, and all it starts, for good; needs no_new_privs.
+        self.apply = kernel.PreparedCall(
+            "prctl", kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, ctypes.byref(self._program)
+        )

@@ -116,6 +116,11 @@ class Name(CallableHandle):
         return self._link.sent_call() if self._link.is_ahead else super().__call__(*positional, **named)
 
 
+def name_reference(name: str) -> str:
+    """The token of a global name of the program."""
+    return f"n{name}"
+
+
 def name_stand_in(link: "Link", name: str) -> Name:
     """The stand-in for a global name of the program."""
-    return Name(link, f"n{name}", name, is_true=False)
+    return Name(link, name_reference(name), name, is_true=False)

@@ -1,31 +1,27 @@
 """The judge's two counterparts: the zygote, which forks programs, and the examiner, which runs tests.
 
-The examiner is a fork of the judge, jailed, and expendable. It serves one item after the other as long as the tests
-can have left nothing behind in it (`examiner.leaves_traces`), which spares most items a fork; it is replaced after
-any other item, and whenever it dies or is cut off. So no item can tell what was judged before it.
+An examiner is jailed and expendable. One that lasts serves one item after the other, as long as the tests can leave
+nothing behind in it, which spares most items a fork; it is replaced whenever it dies or is cut off. Items whose tests
+may do more are given a new one each, which has seen nothing of any other. So no item can tell what was judged before.
 """
 
-import contextlib
 import json
 import os
 import select
-import signal
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from sandbox import examiner, kernel, wire, zygote
 from sandbox.core import Core
-from sandbox.jail import FIRST_CHANNEL, Jail, Limits
+from sandbox.nursery import LIFETIME_CPU_SECONDS, Nursery
 from sandbox.verdict import Ending
 
 WALL_FACTOR = 3  # wall time allowed, in CPU time allowed
 BUSY_SHARE = 0.05  # less CPU than this share of the time that passes is sleeping
 SPARE_CPU_SECONDS = 1.0  # CPU time of the tests themselves, on top of the program's
-LIFETIME_CPU_SECONDS = 300.0  # of an examiner
 TICK_SECONDS = 0.02
-EXAMINER_FILES = 16
 MAX_RECORD_BYTES = 1 << 20
 EXAMINED = ("passed", "failed", "error", "memory", "syntax", "infra", "gone")  # what an examiner may say of a test
 
@@ -94,19 +90,18 @@ class Run:
         """Whether every test recorded so far has passed: none is run after one that has not."""
         return not self.tests or self.tests[-1]["outcome"] == "passed"
 
-    def passed(self) -> dict[str, Any]:
-        """The record that says that the next test has passed."""
-        return {"index": len(self.tests), "outcome": "passed", "detail": ""}
-
-    def take(self, record: dict[str, Any]) -> None:
-        """One record of the examiner. Raises KeyError for what is none.
+    def take(self, line: bytes) -> None:
+        """One record of the examiner. Raises ValueError, KeyError, TypeError or RecursionError for what is none.
 
         Whoever runs the tests writes the records: a hostile test can forge those of its own item, and no more. What is
         taken is never more than an honest examiner would write.
         """
-        if "loading" in record:
+        if line == examiner.LOADING:
             self.program_loading = True
-        elif "jail" in record:
+            return
+        passed = {"index": len(self.tests), "outcome": "passed", "detail": ""}
+        record = passed if line == examiner.PASSED else json.loads(line)
+        if "jail" in record:
             self.trouble = str(record["jail"])[: examiner.MAX_DETAIL]
         elif record["index"] == len(self.tests) < self.expected and self.all_passed:
             outcome, detail = record["outcome"], str(record["detail"])[: examiner.MAX_DETAIL]
@@ -118,19 +113,33 @@ class Run:
 class Watch:
     """The clocks of a run: says when it must be cut off, and why."""
 
-    def __init__(self, timeout_s: float, zygote_link: ZygoteLink, examiner_pid: int) -> None:
+    def __init__(self, timeout_s: float, zygote_link: ZygoteLink, core: Core) -> None:
         self._timeout_s = timeout_s
         self._zygote = zygote_link
-        self._examiner_pid = examiner_pid
-        self._examiner_before = kernel.cpu_seconds(examiner_pid) or 0.0
+        self._core = core
+        self._examiner = 0  # its pid
+        self._examiner_before = 0.0  # CPU seconds of its that are not this run's
         self._started = self._busy_at = time.monotonic()
         self._busy_cpu = 0.0
+
+    def follow(self, examiner_pid: int) -> None:
+        """Count the CPU time of this process as the tests' from now on, on top of what there has been."""
+        before = self._of_tests() if self._examiner else 0.0
+        self._examiner = examiner_pid
+        self._examiner_before = (kernel.cpu_seconds(examiner_pid) or 0.0) - before
+
+    def _of_tests(self) -> float:
+        return (kernel.cpu_seconds(self._examiner) or 0.0) - self._examiner_before
+
+    def tick(self) -> None:
+        """Nothing has been heard for a tick: let both processes run on any core."""
+        self._core.free([self._zygote.child, self._examiner])
 
     def reason_to_cut(self) -> str:
         """Why to cut the run off now, "" to let it go on."""
         now, allowed = time.monotonic(), self._timeout_s
         program = kernel.cpu_seconds(self._zygote.child) or 0.0
-        tests = (kernel.cpu_seconds(self._examiner_pid) or 0.0) - self._examiner_before
+        tests = self._of_tests()
         if program > allowed:
             return f"more than {allowed:g} s of CPU time"
         if tests > allowed + SPARE_CPU_SECONDS:
@@ -145,68 +154,70 @@ class Watch:
 
 
 class Examiner:
-    """A jailed fork of the judge that runs tests, seen from the judge.
+    """A jailed process that runs tests, seen from the judge.
 
     It writes its records into a pipe that nobody waits at, and rings at the socket once they are complete: the judge
     wakes once an item, not at each record, and looks into the pipe at every tick meanwhile.
     """
 
-    def __init__(self, jail: Jail, memory_bytes: int) -> None:
-        """Fork it. `jail` and `memory_bytes` say what confines it."""
+    def __init__(self, nursery: Nursery, *, lasting: bool) -> None:
+        """lasting: whether it is to serve many items, and so may decline one."""
+        self._nursery = nursery
+        self._lasting = lasting
         self._control, theirs = socket.socketpair()
         self._records, their_records = os.pipe()
         os.set_blocking(self._records, False)
         self._pending = b""
         self._poll = select.poll()
         self._poll.register(self._control, select.POLLIN)
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become_examiner(jail, memory_bytes, theirs, their_records)
-        theirs.close()
-        os.close(their_records)
+        try:
+            self.pid = nursery.bear(theirs, their_records, lasting=lasting)
+        finally:
+            theirs.close()
+            os.close(their_records)
 
-    def run(
-        self,
-        item: dict[str, Any],
-        channels: list[int],
-        zygote_link: ZygoteLink,
-        service: socket.socket,
-        core: Core,
-    ) -> Run:
+    def run(self, item: dict[str, Any], channels: list[int], run: Run, watch: Watch, service: socket.socket) -> bool:
         """Have the item's tests run against the program at the other end of `channels`: a socket and a pipe.
 
-        Afterwards this examiner may be dead: then `spent` is set. `service` is only watched for hanging up: then
-        nobody would read the verdict, and this process ends. Both processes leave `core` at the first tick.
+        False, and nothing has run, if they need an examiner of their own. Afterwards this one may be dead: then
+        `run.spent` is set. `service` is only watched for hanging up: then nobody would read the verdict, and this
+        process ends.
         """
-        run = Run(item["timeout_s"], len(item["tests"]))
-        watch = Watch(run.timeout_s, zygote_link, self.pid)
-        try:
-            socket.send_fds(self._control, [b"\0"], channels)
-            self._control.sendall(wire.frame(item, limit=wire.MAX_ITEM_BYTES))
-        except OSError:
-            run.examiner_status, run.spent = self.end(), True
-            return run
+        watch.follow(self.pid)
         self._poll.register(service, 0)
-        while not (run.cut or run.ended):
+        heard, is_dead = b"", not self._send(wire.frame(item, limit=wire.MAX_ITEM_BYTES), channels)
+        while not (is_dead or run.cut or run.ended or self._declines(heard)):
             events = [descriptor for descriptor, _ in self._poll.poll(TICK_SECONDS * 1000)]
             if service.fileno() in events:
                 raise SystemExit
             if not events:
-                core.free([zygote_link.child, self.pid])
-            marks = self._hear() if events else None
-            sound = self._take_records(run)  # all that were written before the marks
-            if marks:  # SPENT is sent before anything of the item runs: a hostile test cannot take it back
-                run.spent = run.spent or examiner.SPENT in marks
-                run.ended = examiner.ENDED in marks
-            if marks == b"" or not sound:
-                run.examiner_status, run.spent = self.end(), True
-                return run
-            run.cut = "" if run.ended else watch.reason_to_cut()
-        used = kernel.cpu_seconds(self.pid) or 0.0
-        if run.cut or run.spent or used > LIFETIME_CPU_SECONDS / 2:
+                watch.tick()
+            heard = self._hear() if events else b""
+            is_sound = self._take_records(run)  # all that were written before the marks
+            is_dead = not is_sound or (not heard and bool(events))
+            run.ended = examiner.ENDED in heard
+            if not (is_dead or run.ended or self._declines(heard)):
+                run.cut = watch.reason_to_cut()
+        is_old = (kernel.cpu_seconds(self.pid) or 0.0) > LIFETIME_CPU_SECONDS / 2
+        if is_dead:
+            run.examiner_status, run.spent = self.end(), True
+        elif run.cut or is_old or not self._lasting or examiner.SPENT in heard:
             self.end()
             run.spent = True
-        return run
+        return not self._declines(heard)
+
+    def _send(self, message: bytes, channels: list[int]) -> bool:
+        """Hand it an item; False when it is dead."""
+        try:
+            sent = socket.send_fds(self._control, [message], channels)
+            if sent < len(message):
+                self._control.sendall(message[sent:])
+        except OSError:
+            return False
+        return True
+
+    def _declines(self, marks: bytes) -> bool:
+        return self._lasting and examiner.DECLINED in marks
 
     def _hear(self) -> bytes:
         """The examiner's marks; empty when it is dead."""
@@ -222,7 +233,7 @@ class Examiner:
                 data = os.read(self._records, 1 << 16)
                 *lines, self._pending = (self._pending + data).split(b"\n")
                 for line in lines:
-                    run.take(run.passed() if line == examiner.PASSED else json.loads(line))
+                    run.take(line)
                 if len(self._pending) > MAX_RECORD_BYTES:
                     return False
         except BlockingIOError:
@@ -235,16 +246,4 @@ class Examiner:
         """Make sure it is dead; its wait status. Not to be called twice."""
         self._control.close()
         os.close(self._records)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        return os.waitpid(self.pid, 0)[1]
-
-
-def _become_examiner(jail: Jail, memory_bytes: int, control: socket.socket, records: int) -> NoReturn:
-    try:
-        limits = Limits(LIFETIME_CPU_SECONDS, memory_bytes, 0, EXAMINER_FILES)
-        jail.enter(limits, [control.detach(), records])
-        examiner.serve(socket.socket(fileno=FIRST_CHANNEL), FIRST_CHANNEL + 1)
-        os._exit(0)
-    finally:
-        os._exit(1)
+        return self._nursery.bury(self.pid)

@@ -12,7 +12,7 @@ import socket
 import sys
 from typing import Any
 
-from sandbox.jail import give_up_privileges
+from sandbox.jail import clear_of_channels, give_up_privileges
 
 PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -23,10 +23,8 @@ def arrive() -> tuple[dict[str, Any], list[socket.socket]]:
     settings = json.loads(sys.argv[1])
     offer_packages(settings.pop("packages", []))
     os.environ.clear()
-    channels = [socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[2:]]
+    channels = [socket.socket(fileno=clear_of_channels(int(descriptor))) for descriptor in sys.argv[2:]]
     sys.argv[:] = [""]
-    for channel in channels:
-        channel.set_inheritable(False)
     give_up_privileges()
     return settings, channels
 

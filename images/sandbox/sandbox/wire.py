@@ -9,6 +9,7 @@ judge's side is the one that must not be fooled, and `kinds` lists what it may b
 
 import builtins
 import json
+import marshal
 import socket
 import struct
 from collections.abc import Callable
@@ -21,6 +22,7 @@ MAX_ITEM_BYTES = 1 << 28  # between service and judge, which trust each other
 MAX_TOKENS = 1_000_000
 MAX_DEPTH = 900
 MAX_INTEGER_BITS = 1 << 20
+MARSHAL_VERSION = 2  # the last without references, which would make two equal objects one
 PLAIN_INTEGER = 1 << 62  # larger ones travel in hexadecimal: JSON's decimal is quadratic, and limited by Python
 
 _HEADER = struct.Struct(">I")
@@ -51,6 +53,12 @@ def frame(message: Any, *, limit: int) -> bytes:
     return _HEADER.pack(len(body)) + body
 
 
+def marshalled_frame(message: Any) -> bytes:
+    """The same as `marshal` writes it: for the way into the jail alone, since what is marshalled must be trusted."""
+    body = marshal.dumps(message, MARSHAL_VERSION)
+    return _HEADER.pack(len(body)) + body
+
+
 class Messages:
     """Cuts a stream of bytes into messages."""
 
@@ -78,11 +86,16 @@ class Messages:
             raise WireError(f"a message of {length} bytes, above the limit of {self._limit}")
         return len(self._pending) >= _HEADER.size + int(length)
 
-    def take(self) -> Any:
-        """The next message, which is ready, decoded from JSON. Raises WireError."""
+    def take_bytes(self) -> bytes:
+        """The next message, which is ready, as it is."""
         end = _HEADER.size + _HEADER.unpack_from(self._pending)[0]
         body = bytes(self._pending[_HEADER.size : end])
         del self._pending[:end]
+        return body
+
+    def take(self) -> Any:
+        """The next message, which is ready, decoded from JSON. Raises WireError."""
+        body = self.take_bytes()
         try:
             return _decode_json(body.decode("ascii"))
         except (ValueError, RecursionError) as error:
@@ -181,6 +194,12 @@ def name_of_builtin(value: Any) -> str:
         return ""
     name = type.__getattribute__(value, "__name__") if type(value) is type else value.__name__
     return name if isinstance(name, str) and getattr(builtins, name, None) is value else ""
+
+
+def builtin_reference(value: Any) -> list[Any] | None:
+    """The token that stands for any built-in, None for anything else (a Reference)."""
+    name = name_of_builtin(value)
+    return ["@" + name] if name else None
 
 
 def _reference_tokens(item: Any, reference: Reference) -> list[Any]:

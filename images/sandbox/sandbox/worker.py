@@ -1,4 +1,4 @@
-"""One worker as the service sees it: a judge and its zygote, started together, ended together."""
+"""One worker as the service sees it: a judge, its zygote and its nursery, started together, ended together."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ class WorkerLost(Exception):
 
 
 class Worker:
-    """A running judge with its zygote. The thread that makes it must also outlive it (see launch.start)."""
+    """A running judge with its zygote and nursery. The thread that makes it must also outlive it (see launch.start)."""
 
     def __init__(self, settings: Settings) -> None:
         """Start both processes and wait until they are warm. Raises WorkerLost."""
@@ -49,7 +49,9 @@ class Worker:
         with service:
             self._launch(shared, service)
         self._reader = wire.Reader(self._connection, limit=wire.MAX_ITEM_BYTES)
-        self.landlock_abi = int(self._exchange(None, START_SECONDS)["landlock_abi"])
+        hello = self._exchange(None, START_SECONDS)
+        self.landlock_abi = int(hello["landlock_abi"])
+        self._forked: list[int] = hello["forked"]
 
     def _launch(self, shared: dict[str, Any], service: socket.socket) -> None:
         """Start the processes, the one that answers at `service` last. shared: settings of all of them."""
@@ -60,8 +62,8 @@ class Worker:
 
     @property
     def pids(self) -> list[int]:
-        """The zygote's and the judge's."""
-        return [process.pid for process in self._processes]
+        """All processes that fork others: the zygote's, the judge's and the nursery's."""
+        return [*(process.pid for process in self._processes), *self._forked]
 
     def judge(self, item: dict[str, Any]) -> dict[str, Any]:
         """The verdict on one item. Raises WorkerLost."""
@@ -84,7 +86,7 @@ class Worker:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def stop(self) -> None:
-        """End both processes, their children with them, and remove the scratch folder. May be called twice."""
+        """End all processes, their children with them, and remove the scratch folder. May be called twice."""
         self._connection.close()
         self._processes[-1].terminate()  # the judge: the zygote sees it end, cleans up, and ends too
         for process in self._processes:

@@ -7,7 +7,6 @@ the folder.
 
 import _signal  # type: ignore[import-not-found]  # for a fork: `signal` looks for enumeration members, in much memory
 import contextlib
-import math
 import os
 import select
 import signal
@@ -40,9 +39,8 @@ class Zygote:
     def __init__(self, control: socket.socket, *, scratch: str, memory_bytes: int, use_landlock: bool) -> None:
         self._control = control
         self._scratch = scratch
-        self._limits = Limits(math.inf, memory_bytes, FILE_BYTES, OPEN_FILES)
-        self._jail = Jail(scratch=scratch, use_landlock=use_landlock, receives_descriptors=False)
-        self._jail.limit_parent(self._limits)
+        limits = Limits(memory_bytes, FILE_BYTES, OPEN_FILES)
+        self._jail = Jail(limits, scratch=scratch, use_landlock=use_landlock, receives_descriptors=False)
         self._program = program.Program()  # every fork has its own
         self._child: int | None = None
         self._overflowed = False
@@ -75,19 +73,20 @@ class Zygote:
         os.rmdir(self._scratch)
 
     def _spawn(self, descriptors: list[int], cpu_seconds: float) -> None:
+        self._jail.allow_cpu(cpu_seconds)
         child = os.fork()
         if child == 0:
-            self._become_child(descriptors, cpu_seconds)
+            self._become_child(descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         self._child, self._overflowed = child, False
         self._control.send(SPAWNED.pack(child))
 
-    def _become_child(self, descriptors: list[int], cpu_seconds: float) -> NoReturn:
+    def _become_child(self, descriptors: list[int]) -> NoReturn:
         try:
             _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
             try:
-                self._jail.enter(self._limits._replace(cpu_seconds=cpu_seconds), descriptors)
+                self._jail.enter(descriptors)
             except OSError as error:
                 os.write(descriptors[1], wire.frame(f"no jail: {error}", limit=wire.MAX_MESSAGE_BYTES))
             else:
