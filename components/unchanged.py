@@ -21,7 +21,8 @@ from components.shared.store import Store, open_store
 LAST = "cache/last-run"
 READ = (*REVISIONS, ADAPTER, "code_version")
 DECIDES_NOTHING = (
-    *PLACEMENT, "sandbox_url", "infra_limit", "threads", "save_steps", "keep_checkpoints", "on_unchanged", "resume_run"
+    *PLACEMENT, "sandbox_url", "infra_limit", "threads", "save_steps", "keep_checkpoints", "trackers", "on_unchanged",
+    "resume_run",
 )  # fmt: skip
 INPUTS = "inputs"  # in run.json: what finish remembers of a run that has succeeded
 

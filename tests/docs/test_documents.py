@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.train.advisor import RULES
+from components.train.symptoms import RULES
 from tests.conftest import ROOT
 
 PAGES = [
