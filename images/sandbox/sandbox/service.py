@@ -220,10 +220,11 @@ class Service:
 
 def when_all_are_done(futures: "list[Future[Verdict]]") -> asyncio.Event:
     """An event for the running loop, which is woken once for all of them: once for each costs more than an answer."""
-    loop, event, done = asyncio.get_running_loop(), asyncio.Event(), itertools.count(1)
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+    done, expected = itertools.count(1), len(futures)  # no cycle: the futures keep what follows
 
     def count(_: "Future[Verdict]") -> None:
-        if next(done) == len(futures):
+        if next(done) == expected:
             loop.call_soon_threadsafe(event.set)
 
     for future in futures:
