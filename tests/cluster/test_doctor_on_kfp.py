@@ -123,8 +123,8 @@ def test_a_step_that_is_drained(kfp: Kfp) -> None:
 def test_a_step_that_is_stopped(kfp: Kfp) -> None:
     """By a signal to the pod's first process, as a node sends it; then without the pod."""
     run = kfp.runs["stopped"]
-    stop = "import os; os.kill(1, 15)"
-    kfp.cluster.kubectl("exec", kfp.at_work(run), "-n", SPACE, "-c", "main", "--", "python", "-c", stop)
+    stop = ["python", "-c", "import os; os.kill(1, 15)"]  # which ends with the container that it runs in
+    kfp.cluster.kubectl("exec", kfp.at_work(run), "-n", SPACE, "-c", "main", "--", *stop, check=False)
     until_told(kfp, run, "train: stopped from outside (SIGTERM), as when it is deleted", FAILED)
     eventually(lambda: kfp.state(run) == "FAILED", "its failure")
     kfp.cluster.kubectl("delete", "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")
