@@ -16,7 +16,6 @@ from components.shared.mirror import local_model
 
 transformers.utils.logging.disable_progress_bar()  # a step's log has lines of its own
 
-MODEL_JSON = "model.json"  # what train says of the model that it hands to evaluate, beside adapter/ or model/
 PRECISIONS = ("auto", "bf16", "fp16", "fp32")
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 

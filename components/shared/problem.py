@@ -18,6 +18,7 @@ from components.shared.errors import UserError
 PROBLEMS = "prepare/problems.jsonl"
 HELDOUT = "prepare/heldout.jsonl"
 VALIDATION = "prepare/validation.jsonl"
+REGRESSION = "prepare/regression.jsonl"  # only with regression_dataset
 QUARANTINED = "prepare/quarantined.jsonl"
 CARD = "prepare/card.html"
 PREPARE_COUNTS = "prepare/counts.json"
@@ -46,6 +47,7 @@ class Problem(BaseModel):
     setup: str
     tests: list[str]
     hidden_tests: list[str]
+    hidden_tests_from: list[str] = []
     reference: str
     reference_cpu_ms: float | None
 
