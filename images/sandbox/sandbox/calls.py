@@ -26,12 +26,22 @@ MAPPINGS = ("Counter", "OrderedDict", "defaultdict")  # equal to the dict of the
 
 def as_tests(calls: Sequence[str]) -> list[str]:
     """Each call as a test that keeps its value in RESULT. Raises TestFault for what is no expression."""
-    for index, call in enumerate(calls):
+    for index, call in enumerate(calls if not _are_expressions(calls) else ()):
         try:
             ast.parse(call.strip(), f"call {index}", "eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise TestFault(f"call {index} is no Python expression: {error}") from None
     return [f"{RESULT} = {call.strip()}" for call in calls]
+
+
+def _are_expressions(calls: Sequence[str]) -> bool:
+    """Whether all are expressions on one line each, at the price of one."""
+    try:
+        body = ast.parse("\n".join(calls), "calls").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    lines = [(node.lineno, node.end_lineno) for node in body if type(node) is ast.Expr]
+    return len(body) == len(calls) and lines == [(line, line) for line in range(1, len(calls) + 1)]
 
 
 def run_calls(

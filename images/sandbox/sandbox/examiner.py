@@ -128,15 +128,16 @@ def examine(item: dict[str, Any], link: Link, report: Report, spend: Callable[[]
         spend: called before anything of the item runs, when its tests can leave something behind.
     """
     try:
-        tests = calls.as_tests(item["tests"]) if item.get(calls.OUTPUTS) else item["tests"]
-        examination = compile_item(item["setup"], tests)
+        wanted = item.get(calls.OUTPUTS)
+        examination = compile_item(item["setup"], calls.as_tests(item["tests"]) if wanted else item["tests"])
+        foreseen = compile_item(item["setup"], item["tests"]) if wanted else examination
     except TestFault as fault:
         return _finish(report, 0, ("infra", f"the data set is at fault: {fault}"))
     if examination.leaves_traces:
         spend()
     namespace = make_namespace(examination, item["entry_point"], link)
     try:
-        foresee(examination, namespace, link)
+        foresee(foreseen, namespace, link)
         report({"loading": True})
         link.send_program(item["program"])
         trouble = link.wait_for_jail()
