@@ -1,7 +1,8 @@
 """The map: every parameter with its default and help, and the order of the steps.
 
-    check -> prepare -> filter (only with use_filter) -> train -> evaluate -> finish (whatever happened)
-          -> fetch_model (on a cluster)
+    check -> prepare -> filter (only with use_filter) -> train -> evaluate -> publish (only with publish_as)
+          -> fetch_model (on a cluster)                                    -> finish (whatever happened)
+          -> unchanged (in place of all after prepare, where on_unchanged skip finds nothing to do)
 
 The same definition is compiled for Kubeflow Pipelines and run on one machine by kfp's local runner. Steps are wired by
 name: a step gets the parameters that its face in components/<step>/component.py asks for. What its pod gets on a
@@ -21,6 +22,8 @@ from components.filter.component import filter_learnable
 from components.finish import finish
 from components.pods import PLACEMENT, Pods, place
 from components.prepare.component import prepare
+from components.publish import publish
+from components.skip import unchanged
 from components.train.component import train
 
 
@@ -30,21 +33,24 @@ def asked_for(step: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
-    """The part that follows on problems, with or without filter, as a pipeline of its own with both steps' inputs."""
-    inputs = {**inspect.signature(evaluate.python_func).parameters, **inspect.signature(train.python_func).parameters}
-    produced_here = ("model", "run_id", *(train.component_spec.outputs or {}), *(evaluate.component_spec.outputs or {}))
+    """The part that follows on problems, with or without filter, as a pipeline of its own with its steps' inputs."""
+    steps = (publish, evaluate, train)
+    inputs = {name: one for step in steps for name, one in inspect.signature(step.python_func).parameters.items()}
+    produced_here = ("run_id", *(name for step in steps for name in step.component_spec.outputs or {}))
     inputs = {name: parameter for name, parameter in inputs.items() if name not in produced_here}
     if pods is not None:
         only = inspect.Parameter.KEYWORD_ONLY
         inputs |= {name: inspect.Parameter(name, only, annotation=kind) for name, kind in PLACEMENT.items()}
 
     def train_and_evaluate(*values: Any) -> None:
-        """Train on the problems, then compare base and tuned model on the held-out ones."""
+        """Train on the problems, compare base and tuned model on the held-out ones, publish if asked and better."""
         given = {**dict(zip(inputs, values, strict=True)), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
         trained = place(train(**asked_for(train, given)), "train", given, pods).set_caching_options(cache_training)
         given["model"] = trained.outputs["model"]
         evaluated = place(evaluate(**asked_for(evaluate, given)), "evaluate", given, pods)
-        evaluated.set_caching_options(cache_training)
+        given["evaluation"] = evaluated.set_caching_options(cache_training).outputs["evaluation"]
+        with dsl.If(given["publish_as"] != "", name="with-publishing"):
+            place(publish(**asked_for(publish, given)), "publish", given, pods).set_caching_options(False)
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in inputs.values()]
     train_and_evaluate.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
@@ -84,6 +90,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         dataset_revision: str = "",
         candidate_splits: str = "train,validation,prompt",
         model_revision: str = "",
+        init_adapter: str = "",
         temperature: float = 1.0,
         top_p: float = 1.0,
         micro_batch_size: int = 0,
@@ -99,6 +106,8 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         sandbox_url: str = "http://sandbox.grpo-code-sandbox:8080",
         test_timeout_s: float = 5.0,
         infra_limit: float = 0.02,
+        publish_as: str = "",
+        on_unchanged: str = "retrain",
         resume_run: str = "",
         gpu_resource: str = "nvidia.com/gpu",
         gpus: str = "1",
@@ -117,7 +126,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         sandbox_secret: str = "grpo-code-sandbox",
         code_version: str = "",
     ) -> None:
-        """Prepare problems, filter them if asked, train with GRPO, compare base and tuned model.
+        """Prepare problems, filter them if asked, train with GRPO, compare base and tuned model, publish if asked.
 
         Args:
             model_name: Base model: a hub id, s3://bucket/folder, or a directory (not on a cluster).
@@ -144,6 +153,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             dataset_revision: Revision of the data set; resolved to a commit or digest at submit.
             candidate_splits: Splits that training problems come from, as a comma list, or all.
             model_revision: Revision of the model; resolved to a commit or digest at submit.
+            init_adapter: Adapter to start from: models/<name>[/<version>], runs/<run>, s3://bucket/folder, a directory.
             temperature: Sampling temperature in filter, training and evaluation alike.
             top_p: Nucleus sampling in filter, training and evaluation alike; 1 switches it off.
             micro_batch_size: Completions per forward and backward pass; 0 chooses.
@@ -159,6 +169,8 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             sandbox_url: Where programs are judged; a comma list for several replicas.
             test_timeout_s: Most CPU seconds that one program may use on its tests.
             infra_limit: Share of programs that the sandbox may fail to judge before the run stops.
+            publish_as: Name under which the model is published if it beats the one that is current there; empty: never.
+            on_unchanged: retrain, or skip: end early if data, model, code and parameters are those of the last success.
             resume_run: Id of a failed run to continue; empty for a new one.
             gpu_resource: Resource that filter, train and evaluate ask the cluster for.
             gpus: How many of it each of them gets; 0 runs on a CPU.
@@ -182,12 +194,16 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         finished = place(finish(run_id=run_id, resume_run=resume_run), "finish", given, pods)
         with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
             checked = place(check(**asked_for(check, given)), "check", given, pods).set_caching_options(False)
-            given |= {name: checked.outputs[name] for name in ("model_revision", "dataset_revision")}
+            given |= {name: checked.outputs[name] for name in ("model_revision", "dataset_revision", "init_adapter")}
             prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
             if pods is not None:
                 fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)
                 given["model_revision"] = fetched.set_caching_options(False).output
-            with dsl.If(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
+            since = checked.outputs["unchanged_since"]
+            with dsl.If(since != "", name="without-training"):
+                skipped = unchanged(run_id=run_id, resume_run=resume_run, since=since)
+                place(skipped, "unchanged", given, pods).set_caching_options(False)
+            with dsl.Elif(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
                 kept = filter_learnable(prepared=prepared.outputs["prepared"], **asked_for(filter_learnable, given))
                 place(kept, "filter", given, pods)
                 train_and_evaluate(problems=kept.outputs["problems"], **asked_for(train_and_evaluate, given))

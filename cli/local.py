@@ -28,12 +28,13 @@ from cli.worker import Job
 from components.settings import check
 from components.shared.errors import FAILURE_FILE
 from components.shared.progress import PROGRESS_FILE, duration
-from components.shared.run import RUN_VARIABLE, check_run_id, folder_of
+from components.shared.run import RUN_VARIABLE, check_run_id, folder_of, recorded
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE
+from components.shared.status import UNCHANGED_SINCE
 from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, in_bucket, open_store
 
 EVALUATION = "evaluation.json"
-STEPS = ("check", "prepare", "filter", "train", "evaluate", "finish")
+STEPS = ("check", "prepare", "filter", "train", "evaluate", "publish", "unchanged", "finish")
 TRAINING = ("train", "evaluate")  # what runs anew each time unless --reuse asks otherwise
 Say = Callable[[str], None]
 
@@ -123,8 +124,13 @@ def _run(
             log=files.log,
             environment=_environment(files) | sandbox,
         )
-        steps = [step for step in STEPS if step != "filter" or parameters["use_filter"]]
-        return follow(job, files, make_display(console, steps))
+        return follow(job, files, make_display(console, expected_steps(parameters)))
+
+
+def expected_steps(parameters: dict[str, Any]) -> list[str]:
+    """The steps that a display shows from the start; one that comes all the same gets its row then."""
+    asked_for = {"filter": parameters["use_filter"], "publish": bool(parameters["publish_as"]), "unchanged": False}
+    return [step for step in STEPS if asked_for.get(step, True)]
 
 
 def _environment(files: RunFiles) -> dict[str, str]:
@@ -178,7 +184,10 @@ def _tell_failure(files: RunFiles, outcome: Outcome, again: str, say: Say) -> in
 
 def _tell_result(files: RunFiles, outcome: Outcome, parameters: dict[str, Any], command: str, say: Say) -> None:
     store, run_id = open_store(_store_root()), files.run_id
-    state = outcome.states["evaluate"]
+    state = outcome.states.get("evaluate")
+    if state is None:
+        say(f"\nNothing was trained: nothing has changed since run {recorded(store, run_id)[UNCHANGED_SINCE]}.")
+        return
     if state["state"] == "reused":
         file = _reused_evaluation(files, state["key"])
         run_id = file.relative_to(files.root / "kfp").parts[0]
@@ -187,7 +196,8 @@ def _tell_result(files: RunFiles, outcome: Outcome, parameters: dict[str, Any], 
             say(f"\nNothing has changed since run {run_id}: these are its results.")
     else:
         evaluation = json.loads(store.read(f"{folder_of(run_id)}/evaluate/{EVALUATION}"))
-    for line in ("", *summary.result_lines(evaluation), "", *summary.report_lines(store, run_id)):
+    published = summary.publishing_lines(store, files.run_id)
+    for line in ("", *summary.result_lines(evaluation), *published, "", *summary.report_lines(store, run_id)):
         say(line)
     for line in ("", *summary.next_lines(evaluation, parameters, command), ""):
         say(line)

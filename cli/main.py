@@ -31,6 +31,9 @@ VERBS = {
     "schedule": "cli.verbs:schedule_command",
     "watch": "cli.verbs:watch_command",
     "report": "cli.verbs:report_command",
+    "compare": "cli.comparing:compare_command",
+    "models": "cli.models:models_command",
+    "runs": "cli.runs:runs_command",
     "logs": "cli.verbs:logs_command",
     "doctor": "cli.doctor.command:doctor_command",
 }

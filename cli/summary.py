@@ -1,9 +1,10 @@
 """The end of a local run in words: what changed, how sure that is, where the reports are, and what to do next."""
 
+import json
 from typing import Any
 
 from components.shared.run import folder_of
-from components.shared.status import REPORTS
+from components.shared.status import DECISION, REPORTS
 from components.shared.store import Store
 
 
@@ -29,6 +30,16 @@ def result_lines(evaluation: dict[str, Any]) -> list[str]:
         f"              {verdict} (this size of evaluation can show {smallest * 100:.1f} points)",
         f"  problems    {buckets}",
     ]
+
+
+def publishing_lines(store: Store, run_id: str) -> list[str]:
+    """Whether the model was published, and why or why not; nothing where that was not asked for."""
+    try:
+        decision = json.loads(store.read(f"{folder_of(run_id)}/{DECISION}"))
+    except KeyError:
+        return []
+    outcome = "published" if decision["published"] else "not published"
+    return [f"  {decision['name']}: {outcome}: {decision['reason']}"]
 
 
 def report_lines(store: Store, run_id: str) -> list[str]:

@@ -21,6 +21,7 @@ def check(
     batch_size: int,
     num_generations: int,
     max_completion_length: int,
+    use_chat_template: bool,
     use_filter: bool,
     max_candidate_samples: int,
     max_train_samples: int,
@@ -45,12 +46,15 @@ def check(
     max_stuck_steps: int,
     grpo_overrides: str,
     export_merged: str,
+    init_adapter: str,
     reward: str,
     seed: int,
     threads: int,
     sandbox_url: str,
     test_timeout_s: float,
     infra_limit: float,
+    publish_as: str,
+    on_unchanged: str,
     resume_run: str,
     gpu_resource: str,
     gpus: str,
@@ -67,8 +71,12 @@ def check(
     hf_secret: str,
     store_secret: str,
     sandbox_secret: str,
-) -> NamedTuple("Pinned", [("model_revision", str), ("dataset_revision", str)]):  # type: ignore[valid-type]
-    """Refuse what cannot work, before a GPU is asked for, and pin what the run reads."""
+    code_version: str,
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Checked",
+    [("model_revision", str), ("dataset_revision", str), ("init_adapter", str), ("unchanged_since", str)],
+):
+    """Refuse what cannot work, before a GPU is asked for, pin what the run reads, and say which run it would repeat."""
     given = dict(locals())
     from components.readiness import keep, pinned, verify
     from components.settings import check as check_together
@@ -79,6 +87,5 @@ def check(
         for warning in check_together(given):
             say("check", f"warning: {warning}")
         verify(given)
-        revisions = pinned(given)
-        keep(resume_run, *revisions)
-        return revisions
+        found = pinned(given)
+        return *found.values(), keep(given | found)

@@ -12,5 +12,7 @@ def finish(run_id: str, resume_run: str, status: dsl.PipelineTaskFinalStatus) ->
 
     with reported("finish"):
         from components.shared.status import write_status
+        from components.unchanged import remember
 
-        write_status(run_id, resume_run, state=status.state, error=status.error_message or "")
+        told = write_status(run_id, resume_run, state=status.state, error=status.error_message or "")
+        remember(run_id, resume_run, told)

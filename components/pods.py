@@ -44,6 +44,8 @@ STEPS: dict[str, Needs] = {
     "filter": Needs("filter", 24, gpu=True, judges=True, scratch=True),
     "train": Needs("train", 168, gpu=True, judges=True, scratch=True),
     "evaluate": Needs("evaluate", 24, gpu=True, judges=True, scratch=True),
+    "publish": Needs("evaluate", 24, gpu=True, judges=True, scratch=True),
+    "unchanged": Needs("prepare", 1),
     "finish": Needs("prepare", 1),
 }
 # Parameters that only pods have a use for; train and evaluate get theirs by way of the pipeline that holds both.

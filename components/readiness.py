@@ -8,11 +8,13 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from components import revisions
+from components import revisions, unchanged
 from components.shared.errors import FAILURE_KEY, InfraError, UserError
+from components.shared.initial import pinned_adapter, still_meant
 from components.shared.progress import say
-from components.shared.run import folder_of, on_cluster, record, run_id_of, this_run
+from components.shared.run import folder_of, on_cluster, record, recorded, run_id_of, this_run
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, SandboxClient
+from components.shared.status import UNCHANGED_SINCE
 from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, in_bucket, open_store
 
 SANDBOX_SECONDS = 60.0  # a replica that is just being replaced comes back within that
@@ -32,8 +34,8 @@ def verify(given: Mapping[str, Any]) -> None:
     try_sandbox(given["sandbox_url"], given["sandbox_secret"])
 
 
-def pinned(given: Mapping[str, Any]) -> tuple[str, str]:
-    """The revisions of model and data set that this run reads, as (model, data set): commits or digests.
+def pinned(given: Mapping[str, Any]) -> dict[str, str]:
+    """What this run reads, by parameter: commits or digests of model and data set, and the adapter that it starts from.
 
     A run that continues another reads what that one had read.
     """
@@ -41,24 +43,42 @@ def pinned(given: Mapping[str, Any]) -> tuple[str, str]:
         revisions.refuse_what_no_pod_has(given)
     if given["resume_run"]:
         given = {**given, **revisions.as_read_by(open_store(), given["resume_run"], given)}
+    found = _pinned_revisions(given)
+    return {**found, revisions.ADAPTER: _pinned_adapter({**given, **found})}
+
+
+def _pinned_adapter(given: Mapping[str, Any]) -> str:
+    """What init_adapter means for this run; a further attempt at it starts from what the first one had started from."""
+    if given["resume_run"] or not given[revisions.ADAPTER]:
+        return str(given[revisions.ADAPTER])
+    run = this_run()
+    known = (recorded(open_store(), run).get("parameters") or {}) if run else {}
+    return still_meant(given, known) or pinned_adapter(given)
+
+
+def _pinned_revisions(given: Mapping[str, Any]) -> dict[str, str]:
     # A commit or digest that was taken at submit is what every step goes by; a directory may have moved since.
     asked_for_both = given["model_revision"] and given["dataset_revision"]
     if asked_for_both and not on_cluster():
-        return given["model_revision"], given["dataset_revision"]
+        return {name: given[name] for name in revisions.REVISIONS}
     model = revisions.model_revision(given["model_name"], given["model_revision"])
     data = revisions.dataset_revision(given["dataset"], given["dataset_revision"])
     for what, asked, found in (("model", "model_revision", model), ("dataset", "dataset_revision", data)):
         if given[asked] != found:
             say("check", f"{what} is pinned at revision {found}")
-    return model, data
+    return {"model_revision": model, "dataset_revision": data}
 
 
-def keep(resume_run: str, model_revision: str, dataset_revision: str) -> None:
-    """Write the revisions into the record of this run, or of the one it continues: a later attempt reads the same."""
-    run = run_id_of(this_run(), resume_run)
+def keep(given: Mapping[str, Any]) -> str:
+    """Write the pinned parameters into the record of the run, or of the one it continues, which a later attempt reads.
+
+    Returns the run that this one would repeat, empty when it is to train.
+    """
+    store, run, inputs = open_store(), run_id_of(this_run(), given["resume_run"]), unchanged.inputs_of(given)
     if run:
-        found = {"model_revision": model_revision, "dataset_revision": dataset_revision}
-        record(open_store(), run, parameters=found)
+        asked = {name: value for name, value in given.items() if name != "resume_run"}
+        record(store, run, parameters=asked, **{unchanged.INPUTS: inputs, UNCHANGED_SINCE: ""})
+    return unchanged.unchanged_since(store, given, inputs)
 
 
 def refuse_missing_keys(store_secret: str) -> None:

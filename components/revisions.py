@@ -19,6 +19,7 @@ from components.shared.run import recorded
 from components.shared.store import Store, in_bucket, split_address
 
 REVISIONS = ("model_revision", "dataset_revision")
+ADAPTER = "init_adapter"  # pinned by components/shared/initial.py
 PINNED = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a commit or a digest, which nothing moves
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
@@ -77,10 +78,11 @@ def as_read_by(store: Store, run: str, asked: Mapping[str, Any]) -> dict[str, st
     A branch, a tag or nothing at all may mean something newer by now. What the record does not know stays as asked.
     """
     known = recorded(store, run).get("parameters") or {}
-    return {
+    read = {
         name: asked[name] if PINNED.fullmatch(asked[name]) else str(known.get(name) or asked[name])
         for name in REVISIONS
     }
+    return {**read, ADAPTER: str(known.get(ADAPTER, asked[ADAPTER]))}
 
 
 def stored_model_digest(address: str) -> str:

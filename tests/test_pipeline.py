@@ -45,6 +45,9 @@ DEFAULTS = {
     "seed": 42,
     "test_timeout_s": 5.0,
     "infra_limit": 0.02,
+    "init_adapter": "",
+    "publish_as": "",
+    "on_unchanged": "retrain",
     "resume_run": "",
     "gpu_resource": "nvidia.com/gpu",
     "gpus": "1",
@@ -95,6 +98,9 @@ def test_it_compiles_where_no_model_library_is_installed(tmp_path):
     assert "grpo-code-train" in target.read_text()
 
 
+NESTED = ("train", "evaluate", "publish")
+
+
 def component(pipeline, name):
     return pipeline.pipeline_spec.components[f"comp-{name}"]
 
@@ -105,18 +111,28 @@ def steps_of(pipeline):
 
 
 def branches(pipeline):
-    """The two conditional parts of the pipeline: their condition and their tasks."""
+    """The conditional parts of the pipeline that train: their condition and their tasks."""
     group = next(task for name, task in steps_of(pipeline).items() if name.startswith("condition-branches"))
     tasks = pipeline.pipeline_spec.components[group.component_ref.name].dag.tasks
     parts = [pipeline.pipeline_spec.components[task.component_ref.name].dag.tasks for task in tasks.values()]
     found = [(task.trigger_policy.condition, part) for task, part in zip(tasks.values(), parts, strict=True)]
-    return sorted(found, key=lambda branch: branch[0].startswith("!"))  # a protobuf map has no order
+    found = [branch for branch in found if "unchanged" not in branch[1]]
+    return sorted(found, key=lambda branch: branch[0].count("!"))  # a protobuf map has no order
+
+
+def nested(pipeline, name):
+    """The tasks of train-and-evaluate, those of its conditional part among them."""
+    tasks = component(pipeline, name).dag.tasks
+    inner = [pipeline.pipeline_spec.components[one.component_ref.name].dag.tasks for one in tasks.values()]
+    return {name: task for group in (tasks, *inner) for name, task in group.items() if name in NESTED}
 
 
 def test_both_branches_train_and_only_one_filters():
     with_filter, without = branches(grpo_code)
     assert "use_filter'] == true" in with_filter[0]
-    assert without[0].startswith("!")
+    assert "!(inputs.parameter_values['pipelinechannel--use_filter'] == true)" in without[0]
+    for condition in (with_filter[0], without[0]):
+        assert "!(inputs.parameter_values['pipelinechannel--check-unchanged_since'] != '')" in condition
     assert sorted(with_filter[1]) == ["filter-learnable", "train-and-evaluate"]
     assert [name.removesuffix("-2") for name in without[1]] == ["train-and-evaluate"]
     filtered = with_filter[1]["train-and-evaluate"].inputs.artifacts["problems"].task_output_artifact
@@ -151,7 +167,8 @@ def test_the_steps_read_the_revisions_that_check_has_pinned(where):
     group = next(task for name, task in steps_of(pipeline).items() if name.startswith("condition-branches"))
     sources = [source.task_output_parameter for source in group.inputs.parameters.values()]
     produced = {(source.producer_task, source.output_parameter_key) for source in sources if source.producer_task}
-    assert produced == ({("fetch-model", "Output")} if pods else {("check", "model_revision")})
+    model = ("fetch-model", "Output") if pods else ("check", "model_revision")
+    assert produced == {model, ("check", "init_adapter"), ("check", "unchanged_since")}
     assert ("fetch-model" in steps_of(pipeline)) == bool(pods)
 
 
@@ -159,9 +176,30 @@ def test_the_steps_read_the_revisions_that_check_has_pinned(where):
 def test_training_is_reused_only_where_that_is_asked_for(name):
     for cache_training in (False, True):
         pipeline = make_pipeline(cache_training=cache_training, pods=Pods())
-        tasks = component(pipeline, name).dag.tasks
-        assert len(tasks) == 2
-        assert {task.caching_options.enable_cache for task in tasks.values()} == {cache_training}
+        cached = {step: task.caching_options.enable_cache for step, task in nested(pipeline, name).items()}
+        assert cached == {"train": cache_training, "evaluate": cache_training, "publish": False}
+
+
+@pytest.mark.parametrize("name", ["train-and-evaluate", "train-and-evaluate-2"])
+def test_publishing_follows_on_evaluate_and_only_where_a_name_is_given(name):
+    group = next(task for step, task in component(grpo_code, name).dag.tasks.items() if step.startswith("condition"))
+    assert group.trigger_policy.condition == "inputs.parameter_values['pipelinechannel--publish_as'] != ''"
+    assert sorted(group.dependent_tasks) == ["evaluate", "train"]
+
+
+def test_a_run_that_would_repeat_another_ends_after_the_check():
+    group = next(task for name, task in steps_of(grpo_code).items() if name.startswith("condition-branches"))
+    parts = grpo_code.pipeline_spec.components[group.component_ref.name].dag.tasks
+    conditions = {
+        task.trigger_policy.condition: list(grpo_code.pipeline_spec.components[task.component_ref.name].dag.tasks)
+        for task in parts.values()
+    }
+    assert conditions["inputs.parameter_values['pipelinechannel--check-unchanged_since'] != ''"] == ["unchanged"]
+
+
+def plain(name):
+    """A parameter's name, which KFP writes longer where it passes through a group."""
+    return name.removeprefix("pipelinechannel--")
 
 
 def test_every_parameter_reaches_a_step_by_its_own_name():
@@ -171,18 +209,18 @@ def test_every_parameter_reaches_a_step_by_its_own_name():
         reached |= set(component(grpo_code, name).input_definitions.parameters)
     assert set(pipeline_parameters()) <= reached
     for part in ("train-and-evaluate", "train-and-evaluate-2"):
-        for task in component(grpo_code, part).dag.tasks.values():
+        for task in nested(grpo_code, part).values():
             given = {name: source.component_input_parameter for name, source in task.inputs.parameters.items()}
             assert given.pop("run_id") == ""  # KFP's id of the run, a constant placeholder
             # what begins so is read by the pod's settings, from the parameter of that name
-            given = {name.removeprefix("pipelinechannel--"): source for name, source in given.items() if source}
+            given = {plain(name): plain(source) for name, source in given.items() if source}
             assert given == {name: name for name in given}
 
 
 def test_the_step_that_checks_gets_every_parameter_that_has_a_rule():
     asked = set(component(grpo_code, "check").input_definitions.parameters)
     untouched = set(pipeline_parameters()) - asked
-    assert untouched == {"use_chat_template", "code_version"}
+    assert untouched == set()
 
 
 def test_what_may_not_change_when_a_run_is_continued_are_parameters_of_train():

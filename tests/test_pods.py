@@ -17,9 +17,11 @@ TASKS = {
     "filter": "filter-learnable",
     "train": "train",
     "evaluate": "evaluate",
+    "publish": "publish",
+    "unchanged": "unchanged",
     "finish": "finish",
 }
-COPIES = {"train": ["train", "train-2"], "evaluate": ["evaluate", "evaluate-2"]}  # one in each branch
+COPIES = {step: [step, f"{step}-2"] for step in ("train", "evaluate", "publish")}  # one in each branch
 
 
 class Compiled:
@@ -89,7 +91,7 @@ def test_amounts_come_from_the_runs_parameters(plain, step):
 def test_only_the_steps_that_hold_a_model_ask_for_a_gpu(plain, step):
     for container, settings in plain.of(step):
         gpu = container["resources"].get("accelerator")
-        assert (gpu is not None) == (step in ("filter", "train", "evaluate"))
+        assert (gpu is not None) == (step in ("filter", "train", "evaluate", "publish"))
         assert ("nodeSelector" in settings) == ("tolerations" in settings) == (gpu is not None)
         if gpu:
             assert parameter_of(gpu["resourceType"]) == "gpu_resource"
@@ -114,7 +116,7 @@ def test_labels_open_the_network_only_to_those_who_need_it(plain, step):
     for _, settings in plain.of(step):
         labels = settings["podMetadata"]["labels"]
         assert labels["app.kubernetes.io/component"] == step
-        judges = step in ("check", "prepare", "filter", "train", "evaluate")
+        judges = step in ("check", "prepare", "filter", "train", "evaluate", "publish")
         assert (labels.get(SANDBOX_CLIENT) == "true") == judges
         assert (labels.get(HUB_CLIENT) == "true") == (step in ("check", "fetch_model", "prepare"))
         assert KUEUE_QUEUE not in labels

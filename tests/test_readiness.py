@@ -79,16 +79,18 @@ COMMIT = "0123456789" * 4
 
 def test_what_was_pinned_at_submit_stays(pod):
     given = merged({"model_revision": COMMIT, "dataset_revision": COMMIT[::-1]})
-    assert readiness.pinned(given) == (COMMIT, COMMIT[::-1])
+    pins = {"model_revision": COMMIT, "dataset_revision": COMMIT[::-1], "init_adapter": ""}
+    assert readiness.pinned(given) == pins
 
 
 def test_what_was_not_pinned_is_pinned_now_and_said(pod, bucket, capsys):
     open_store().write("rows.jsonl", b"{}\n")
     given = merged({"model_revision": COMMIT, "dataset": f"{bucket}/rows.jsonl"})
-    _, revision = readiness.pinned(given)
+    revision = readiness.pinned(given)["dataset_revision"]
     assert len(revision) == 64
     assert f"dataset is pinned at revision {revision}" in capsys.readouterr().out
-    assert readiness.pinned({**given, "dataset_revision": revision}) == (COMMIT, revision)
+    again = readiness.pinned({**given, "dataset_revision": revision})
+    assert again == {"model_revision": COMMIT, "dataset_revision": revision, "init_adapter": ""}
     open_store().write("rows.jsonl", b'{"edited": 1}\n')
     with pytest.raises(UserError, match="leave it empty"):
         readiness.pinned({**given, "dataset_revision": revision})
@@ -98,11 +100,11 @@ def test_what_was_read_is_written_down_and_read_again_by_what_continues(pod, buc
     open_store().write("rows.jsonl", b"{}\n")
     given = merged({"model_revision": COMMIT, "dataset": f"{bucket}/rows.jsonl"})
     read = readiness.pinned(given)
-    readiness.keep("", *read)
+    assert readiness.keep(given | read) == ""
     monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-2")
     again = {**given, "model_revision": "main", "dataset_revision": "", "resume_run": "kfp-1"}
     assert readiness.pinned(again) == read
-    readiness.keep("kfp-1", *read)
+    readiness.keep(again | read)
     assert recorded(open_store(), "kfp-1")["parameters"]["model_revision"] == COMMIT
     assert recorded(open_store(), "kfp-2") == {}
     open_store().write("rows.jsonl", b'{"edited": 1}\n')
@@ -113,4 +115,4 @@ def test_what_was_read_is_written_down_and_read_again_by_what_continues(pod, buc
 def test_what_continues_a_run_that_read_nothing_pins_anew(pod, bucket):
     open_store().write("rows.jsonl", b"{}\n")
     given = merged({"model_revision": COMMIT, "dataset": f"{bucket}/rows.jsonl", "resume_run": "kfp-0"})
-    assert len(readiness.pinned(given)[1]) == 64
+    assert len(readiness.pinned(given)["dataset_revision"]) == 64

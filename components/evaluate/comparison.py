@@ -12,7 +12,7 @@ from typing import Any
 
 from components.shared.attempts import Attempt, judged, passes
 from components.shared.grading import count_outcomes
-from components.shared.problem import Problem
+from components.shared.problem import GENERATED, Problem
 from components.shared.sandbox import Verdict
 from components.shared.statistics import Interval, mean_interval, minimum_detectable, pass_at_k, problems_to_settle
 
@@ -249,7 +249,7 @@ def hidden_tests(scores: Mapping[str, Scores]) -> dict[str, Any] | None:
     if not common:
         return None
     problems = [next(iter(rows.values()))[task][0] for task in common]
-    made = sum("generated" in problem.hidden_tests_from for problem in problems)
+    made = sum(GENERATED in problem.hidden_tests_from for problem in problems)
     settled = {model: [of_model[task][1] for task in common] for model, of_model in rows.items()}
     answer: dict[str, Any] = {"problems": len(common), "generated": made}
     answer |= {model: _gap(trials) for model, trials in settled.items()}

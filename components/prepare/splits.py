@@ -34,11 +34,7 @@ AnyRow = TypeVar("AnyRow", bound=Numbered)
 
 def assign_splits(rows: Sequence[Row], seed: int) -> dict[str, str]:
     """task_id -> split for every row; UserError for an unknown split or a task_id that occurs twice."""
-    places: dict[str, str] = {}
-    for row in rows:
-        if row.task_id in places:
-            raise UserError(f"{row.place}: task_id {row.task_id!r} was used before, at {places[row.task_id]}.")
-        places[row.task_id] = row.place
+    refuse_twice(rows)
     splits = {row.task_id: _declared(row) for row in rows}
     undeclared = [row for row in rows if not splits[row.task_id]]
     if is_mbpp(undeclared):
@@ -47,6 +43,15 @@ def assign_splits(rows: Sequence[Row], seed: int) -> dict[str, str]:
     tests = max(1, round(SHARE_OF_TEST * len(unknown)))
     splits |= {row.task_id: "test" if index < tests else "train" for index, row in enumerate(unknown)}
     return splits
+
+
+def refuse_twice(rows: Sequence[Row]) -> None:
+    """UserError for a task_id that occurs twice."""
+    places: dict[str, str] = {}
+    for row in rows:
+        if row.task_id in places:
+            raise UserError(f"{row.place}: task_id {row.task_id!r} was used before, at {places[row.task_id]}.")
+        places[row.task_id] = row.place
 
 
 def _declared(row: Row) -> str:

@@ -11,7 +11,7 @@ ten problems differ from the rest, two more are counted in, one at each end of w
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,6 +71,22 @@ def mean_interval(values: Sequence[float], *, low: float, high: float) -> Interv
     return Interval(mean, max(low, centre - half), min(high, centre + half), error, CAREFUL if few else PLAIN)
 
 
+def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Mean of `first` minus mean of `second`, rates of unrelated problems, with Welch's 95 % interval (Welch 1947).
+
+    Degrees of freedom by Welch and Satterthwaite, rounded down. ValueError where one has fewer than two values.
+    """
+    if min(len(first), len(second)) < 2:
+        raise ValueError("an interval needs at least two values of each kind")
+    one, other = (mean_interval(values, low=0.0, high=1.0) for values in (first, second))
+    parts = one.standard_error**2, other.standard_error**2
+    degrees = sum(parts) ** 2 / (parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1))
+    error, mean = math.sqrt(sum(parts)), one.mean - other.mean
+    half = t_quantile((1 + CONFIDENCE) / 2, max(1, math.floor(degrees))) * error
+    low, high = max(-1.0, mean - half), min(1.0, mean + half)
+    return replace(one, mean=mean, low=low, high=high, standard_error=error, method="Welch's t, unpaired")
+
+
 @functools.cache
 def t_quantile(probability: float, degrees: int) -> float:
     """Quantile of Student's t, for a probability above one half and whole degrees of freedom, to 1e-10."""
@@ -103,6 +119,15 @@ def t_within(bound: float, degrees: int) -> float:
 def minimum_detectable(standard_error: float) -> float:
     """The smallest true difference that an evaluation of this size finds with 80 % power at the 5 % level."""
     return DETECTABLE * standard_error
+
+
+def worst_detectable(problems: int, samples: int) -> float:
+    """The minimum detectable difference before anything was sampled, at the pass rate with most spread, one half.
+
+    Both models' samples are taken as independent: the standard error of a difference of two rates, each over
+    problems x samples, is sqrt(2 * 0.25 / (problems * samples)).
+    """
+    return minimum_detectable(planned_standard_error(problems, samples, variance=LARGEST_VARIANCE, spread=0.0))
 
 
 def problems_to_settle(interval: Interval, problems: int) -> int | None:

@@ -7,12 +7,15 @@ from typing import Any
 from components.shared.errors import FAILURE_KEY
 from components.shared.pages import clip, render
 from components.shared.progress import say
-from components.shared.run import folder_of, on_cluster, resume_command, run_id_of, this_run
+from components.shared.run import folder_of, on_cluster, recorded, resume_command, run_id_of, this_run
 from components.shared.store import Store, open_store
 
 STATUS, PAGE = "status.json", "status.html"
+EVALUATION = "evaluate/evaluation.json"
+DECISION = "publish/decision.json"  # whether the run's model was published, and why or why not
 REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
 OUTCOMES = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "stopped", "CANCELLED": "stopped"}
+UNCHANGED_SINCE = "unchanged_since"  # in run.json and status.json: the run that this one would have repeated
 UNKNOWN = "It ended without a sentence of its own: a killed or evicted pod, or one that never started."
 
 
@@ -23,7 +26,7 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
     """
     store, run, attempt = open_store(), run_id_of(run_id, resume_run), this_run() or run_id
     outcome = OUTCOMES.get(state.upper(), state.lower() or "unknown")
-    failure = _failure(store, attempt) if outcome != "succeeded" else None
+    failure = _file(store, attempt, FAILURE_KEY) if outcome != "succeeded" else None
     status = {
         "run_id": run,
         "attempt": attempt,
@@ -31,6 +34,8 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
         "failed_step": failure["step"] if failure else None,
         "message": failure["message"] if failure else ("" if outcome == "succeeded" else clip(error or UNKNOWN, 1000)),
         "resume": "" if outcome == "succeeded" else _resume(attempt),
+        UNCHANGED_SINCE: recorded(store, run).get(UNCHANGED_SINCE) or "",
+        "publishing": _file(store, run, DECISION),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     reports = [name for name in REPORTS if store.exists(f"{folder_of(run)}/{name}")]
@@ -41,7 +46,7 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
         status=status,
         store=store.uri(folder_of(run)),
         reports=reports,
-        evaluation=_evaluation(store, run) if outcome == "succeeded" else None,
+        evaluation=_file(store, run, EVALUATION) if outcome == "succeeded" else None,
     )
     store.write(f"{folder_of(run)}/{STATUS}", (json.dumps(status, indent=1, ensure_ascii=False) + "\n").encode())
     store.write(f"{folder_of(run)}/{PAGE}", page.encode())
@@ -54,15 +59,9 @@ def _resume(attempt: str) -> str:
     return resume_command(attempt) if on_cluster() else f"make run ARGS='--run-id {attempt}'"
 
 
-def _failure(store: Store, attempt: str) -> dict[str, Any] | None:
+def _file(store: Store, run: str, name: str) -> dict[str, Any] | None:
+    """A JSON file that a step has left in the run's folder; None where there is none."""
     try:
-        return dict(json.loads(store.read(f"{folder_of(attempt)}/{FAILURE_KEY}")))
-    except KeyError:
-        return None
-
-
-def _evaluation(store: Store, run: str) -> dict[str, Any] | None:
-    try:
-        return dict(json.loads(store.read(f"{folder_of(run)}/evaluate/evaluation.json")))
+        return dict(json.loads(store.read(f"{folder_of(run)}/{name}")))
     except KeyError:
         return None

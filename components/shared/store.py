@@ -1,24 +1,26 @@
 """Where runs, checkpoints and caches live: a directory on a laptop, a bucket on a cluster. Same keys in both.
 
 `$GRPO_STORE` names the root: a directory (default `./out`) or `s3://bucket/prefix`. For S3 the endpoint and keys
-come from S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY and S3_SECURE. An object appears whole or not at all.
+come from S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY and S3_SECURE. An object appears whole or not at all, and one that
+several may change (which version of a model is current) is changed by comparing and swapping.
 """
 
-import io
+import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from components.shared.errors import InfraError, UserError
 
 SCHEME = "s3://"
 STORE_VARIABLE, DEFAULT_STORE = "GRPO_STORE", "out"
-CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
+PART = ".part-"  # begins the name of a file in a directory that is no object: one being written, or a lock
 S3_SETTINGS = ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")  # beside them S3_SECURE, true by default
 
 
@@ -35,11 +37,29 @@ class Store(Protocol):
 
     def write(self, key: str, data: bytes) -> None: ...
 
+    def read_with_tag(self, key: str) -> tuple[bytes, str]:
+        """The object's bytes and the tag of this content, for `swap`; KeyError when there is none."""
+
+    def swap(self, key: str, data: bytes, tag: str | None) -> bool:
+        """Write only if the object still has the content of this tag (None: only if there is no object).
+
+        False when somebody else was first: nothing is written then. Of several that swap at once one succeeds.
+        """
+
     def delete(self, key: str) -> None:
         """Remove the object; no error when there is none."""
 
+    def delete_folder(self, prefix: str) -> None:
+        """Remove all objects below a prefix that ends at a `/`; no error when there is none."""
+
     def keys(self, prefix: str) -> list[str]:
         """All keys below a prefix that ends at a `/`, sorted."""
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names directly below a prefix that ends at a `/` which have keys below themselves, sorted."""
+
+    def changed(self, prefix: str) -> float | None:
+        """When an object below a prefix was last written, in seconds since 1970; None where there is none."""
 
     def fingerprints(self, prefix: str) -> dict[str, str]:
         """For all keys below a prefix, a short text that is another when the object is; nothing is read whole."""
@@ -57,6 +77,8 @@ def open_store(root: str | None = None) -> Store:
         if "://" in root:
             raise UserError(f"The store {root!r} is neither a directory nor s3://bucket/prefix.")
         return DirectoryStore(Path(root))
+    from components.shared.s3 import S3Store  # which knows this module
+
     parts = urlsplit(root)
     return S3Store(parts.netloc, parts.path.strip("/"))
 
@@ -132,13 +154,44 @@ class DirectoryStore:
         with self._replacing(key) as temporary:
             temporary.write_bytes(data)
 
+    def read_with_tag(self, key: str) -> tuple[bytes, str]:
+        data = self.read(key)
+        return data, hashlib.sha256(data).hexdigest()
+
+    def swap(self, key: str, data: bytes, tag: str | None) -> bool:
+        with self._locked(key):
+            try:
+                found: str | None = self.read_with_tag(key)[1]
+            except KeyError:
+                found = None
+            if found != tag:
+                return False
+            self.write(key, data)
+            return True
+
     def delete(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)
 
+    def delete_folder(self, prefix: str) -> None:
+        folder = self._path(prefix)
+        try:
+            if folder.is_dir():
+                shutil.rmtree(folder)
+        except OSError as error:
+            raise InfraError(f"Removing {folder} failed: {error.strerror}.") from error
+
     def keys(self, prefix: str) -> list[str]:
         folder = self._path(prefix)
-        files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".part-"))
+        files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(PART))
         return sorted(path.relative_to(self.root).as_posix() for path in files)
+
+    def folders(self, prefix: str) -> list[str]:
+        folder = self._path(prefix)
+        names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        return [name for name in names if any(path.is_file() for path in (folder / name).rglob("*"))]
+
+    def changed(self, prefix: str) -> float | None:
+        return max((self._path(key).stat().st_mtime for key in self.keys(prefix)), default=None)
 
     def fingerprints(self, prefix: str) -> dict[str, str]:
         facts = {key: self._path(key).stat() for key in self.keys(prefix)}
@@ -161,11 +214,23 @@ class DirectoryStore:
         return path
 
     @contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        """Alone with this object among those who swap it; a process that dies lets go of it."""
+        lock = self._path(key).with_name(f"{PART}{Path(key).name}.lock")
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            with lock.open("ab") as opened:
+                fcntl.flock(opened, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise UserError(f"The store at {self.root} cannot be written ({error.strerror}).") from None
+
+    @contextmanager
     def _replacing(self, key: str) -> Iterator[Path]:
         target = self._path(key)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=".part-", dir=target.parent)
+            handle, name = tempfile.mkstemp(prefix=PART, dir=target.parent)
         except OSError as error:
             raise UserError(f"The store at {self.root} cannot be written ({error.strerror}).") from None
         os.close(handle)
@@ -178,104 +243,3 @@ class DirectoryStore:
             raise InfraError(f"Writing {target} failed: {error.strerror}.") from error
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def _http() -> Any:
-    """Connections that give up within a minute on a server that is not there; minio's own wait five, six times over."""
-    import certifi
-    import urllib3
-
-    return urllib3.PoolManager(
-        timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
-        maxsize=10,
-        cert_reqs="CERT_REQUIRED",
-        ca_certs=os.environ.get("SSL_CERT_FILE") or certifi.where(),
-        retries=urllib3.Retry(total=5, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
-    )
-
-
-class S3Store:
-    """A store in a bucket of MinIO, SeaweedFS, AWS or any other S3."""
-
-    def __init__(self, bucket: str, prefix: str) -> None:
-        from minio import Minio
-
-        settings = {name: os.environ.get(name, "") for name in S3_SETTINGS}
-        missing = [name for name, value in settings.items() if not value]
-        if missing:
-            raise UserError(f"The store s3://{bucket} needs {', '.join(missing)} in the environment.")
-        secure = os.environ.get("S3_SECURE", "true").lower() not in ("false", "0", "no")
-        endpoint = settings["S3_ENDPOINT"].split("://", 1)[-1].rstrip("/")
-        self.bucket, self.prefix = bucket, prefix
-        self.client = Minio(
-            endpoint,
-            access_key=settings["S3_ACCESS_KEY"],
-            secret_key=settings["S3_SECRET_KEY"],
-            secure=secure,
-            http_client=_http(),
-        )
-
-    def uri(self, key: str) -> str:
-        return f"s3://{self.bucket}/{self._name(key)}"
-
-    def exists(self, key: str) -> bool:
-        try:
-            with self._named(key):
-                self.client.stat_object(self.bucket, self._name(key))
-        except KeyError:
-            return False
-        return True
-
-    def read(self, key: str) -> bytes:
-        with self._named(key):
-            answer = self.client.get_object(self.bucket, self._name(key))
-            try:
-                data: bytes = answer.read()
-            finally:
-                answer.close()
-                answer.release_conn()
-            return data
-
-    def write(self, key: str, data: bytes) -> None:
-        with self._named(key):
-            self.client.put_object(self.bucket, self._name(key), io.BytesIO(data), len(data))
-
-    def delete(self, key: str) -> None:
-        with self._named(key):
-            self.client.remove_object(self.bucket, self._name(key))
-
-    def keys(self, prefix: str) -> list[str]:
-        return sorted(self.fingerprints(prefix))
-
-    def fingerprints(self, prefix: str) -> dict[str, str]:
-        with self._named(prefix):
-            objects = self.client.list_objects(self.bucket, prefix=self._name(prefix), recursive=True)
-            cut = len(self.prefix) + 1 if self.prefix else 0
-            return {str(item.object_name)[cut:]: f"{item.size}-{item.etag}" for item in objects}
-
-    def upload(self, key: str, file: Path) -> None:
-        with self._named(key):
-            self.client.fput_object(self.bucket, self._name(key), str(file))
-
-    def download(self, key: str, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with self._named(key):
-            self.client.fget_object(self.bucket, self._name(key), str(file))
-
-    def _name(self, key: str) -> str:
-        return f"{self.prefix}/{key}" if self.prefix else key
-
-    @contextmanager
-    def _named(self, key: str) -> Iterator[Any]:
-        """Turn the client's errors into KeyError for a missing object and InfraError, naming it, for the rest."""
-        from minio.error import S3Error
-        from urllib3.exceptions import HTTPError
-
-        try:
-            yield
-        except S3Error as error:
-            if error.code in ("NoSuchKey", "NoSuchObject"):
-                raise KeyError(key) from None
-            raise InfraError(f"The store refused {self.uri(key)}: {error.code}: {error.message}.") from error
-        except HTTPError as error:
-            raise InfraError(f"The store could not be reached for {self.uri(key)}: {type(error).__name__}.") from error

@@ -33,6 +33,7 @@ def train(
     max_stuck_steps: int,
     grpo_overrides: str,
     export_merged: str,
+    init_adapter: str,
     reward: str,
     seed: int,
     threads: int,

@@ -27,6 +27,7 @@ from components.train.processes import Processes
 from components.train.report import training_report
 from components.train.rewards import TestReward
 from components.train.schedule import Schedule, prompt_order
+from components.train.start import start_from_adapter
 from components.train.uploads import PATIENCE_AFTER_FAILURE, PATIENCE_AT_THE_END, Uploads
 from components.train.watch import Watch, time_shares
 
@@ -107,7 +108,7 @@ class Session:
             given["model_name"], self.tokenizer, ends, use_chat_template=given["use_chat_template"]
         ):
             say("train", f"warning: {warning}")
-        return make_trainer(
+        trainer = make_trainer(
             policy=policy,
             tokenizer=self.tokenizer,
             config=make_config(folder=self.trainer_folder, schedule=self.schedule, **self._settings()),
@@ -120,6 +121,9 @@ class Session:
             lora_target_modules=given["lora_target_modules"],
             callbacks=[self.watch],
         )
+        if given["init_adapter"] and self.checkpoint is None:
+            start_from_adapter(trainer.model, given)
+        return trainer
 
     def _settings(self) -> dict[str, Any]:
         keys = (*LEARNING, "num_generations", "max_completion_length", "temperature", "top_p")

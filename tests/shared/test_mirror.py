@@ -16,7 +16,8 @@ from components.revisions import model_revision
 from components.shared import mirror
 from components.shared.errors import InfraError, UserError
 from components.shared.manifest import MANIFEST
-from components.shared.store import S3Store, open_store, upload_folder
+from components.shared.s3 import S3Store
+from components.shared.store import open_store, upload_folder
 from tests.buckets import own_bucket
 from tests.small_hub import COMMIT, small_hub
 

@@ -1,8 +1,11 @@
 """One interface, two stores: the same tests run on a directory and on a real S3 server."""
 
+import multiprocessing
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from minio import Minio
@@ -58,6 +61,57 @@ def test_keys_are_those_below_the_prefix(store: Store) -> None:
         store.write(key, b"")
     assert store.keys("runs/a/") == ["runs/a/x", "runs/a/y/z"]
     assert store.keys("nothing/") == []
+
+
+def test_a_swap_succeeds_only_on_what_was_read(store: Store) -> None:
+    assert store.swap("models/m/current", b"1\n", None)
+    assert not store.swap("models/m/current", b"2\n", None), "there is one already"
+    content, tag = store.read_with_tag("models/m/current")
+    assert content == b"1\n"
+    assert store.swap("models/m/current", b"2\n", tag)
+    assert not store.swap("models/m/current", b"3\n", tag), "somebody else was first"
+    assert store.read("models/m/current") == b"2\n"
+    assert not store.swap("models/none/current", b"1\n", tag)
+    with pytest.raises(KeyError):
+        store.read_with_tag("models/none/current")
+    assert store.keys("models/") == ["models/m/current"], "a lock is no object"
+
+
+def _swaps(root: str, number: int, start: Any, wins: Any) -> None:
+    store = open_store(root)
+    _, tag = store.read_with_tag("pointer")
+    start.wait()
+    if store.swap("pointer", f"{number}\n".encode(), tag):
+        wins.put(number)
+
+
+def test_of_several_processes_that_swap_at_once_exactly_one_wins(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    store = open_store(str(tmp_path))
+    for _ in range(10):
+        store.write("pointer", b"nobody\n")
+        start, wins = context.Barrier(4), context.Queue()
+        racers = [context.Process(target=_swaps, args=(str(tmp_path), number, start, wins)) for number in range(4)]
+        for racer in racers:
+            racer.start()
+        for racer in racers:
+            racer.join(30)
+        winner = wins.get(timeout=5)
+        assert wins.empty()
+        assert store.read("pointer") == f"{winner}\n".encode()
+
+
+def test_folders_are_listed_dated_and_removed(store: Store) -> None:
+    for key in ("runs/a/x", "runs/a/y/z", "runs/b/x", "runs/latest"):
+        store.write(key, b"1")
+    assert store.folders("runs/") == ["a", "b"]
+    assert store.folders("nothing/") == []
+    assert abs((store.changed("runs/a/") or 0) - time.time()) < 60
+    assert store.changed("nothing/") is None
+    store.delete_folder("runs/a/")
+    store.delete_folder("runs/a/")
+    assert store.folders("runs/") == ["b"]
+    assert store.keys("runs/") == ["runs/b/x", "runs/latest"]
 
 
 def test_folders_go_up_and_come_back(store: Store, tmp_path: Path) -> None:

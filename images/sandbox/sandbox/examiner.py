@@ -16,10 +16,11 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from sandbox import standins, wire
+from sandbox import calls, standins, wire
 from sandbox.examination import Examination, compile_item
 from sandbox.foresight import foresee
 from sandbox.link import Link, ProgramGone, ProgramStopped, TestFault, is_from_program
+from sandbox.verdict import OUTPUT
 
 SPENT, ENDED = b"S", b"E"  # marks to the judge: serves no further item; the records of an item are complete
 PASSED = b"+"  # the record of a test that has passed, short for what there is most of
@@ -127,14 +128,16 @@ def examine(item: dict[str, Any], link: Link, report: Report, spend: Callable[[]
         spend: called before anything of the item runs, when its tests can leave something behind.
     """
     try:
-        examination = compile_item(item["setup"], item["tests"])
+        wanted = item.get(calls.OUTPUTS)
+        examination = compile_item(item["setup"], calls.as_tests(item["tests"]) if wanted else item["tests"])
+        foreseen = compile_item(item["setup"], item["tests"]) if wanted else examination
     except TestFault as fault:
         return _finish(report, 0, ("infra", f"the data set is at fault: {fault}"))
     if examination.leaves_traces:
         spend()
     namespace = make_namespace(examination, item["entry_point"], link)
     try:
-        foresee(examination, namespace, link)
+        foresee(foreseen, namespace, link)
         report({"loading": True})
         link.send_program(item["program"])
         trouble = link.wait_for_jail()
@@ -155,6 +158,8 @@ def _run(item: dict[str, Any], examination: Examination, namespace: dict[str, An
     if outcome[0] != "passed":
         return _finish(report, 0, outcome)
     namespace[item["entry_point"]] = standins.name_stand_in(link, item["entry_point"])  # whatever setup calls so
+    if item.get(calls.OUTPUTS):
+        return calls.run_calls(examination.tests, namespace, link, run_block, report)
     for index, code in enumerate(examination.tests):
         outcome = run_block(code, namespace, link)
         _finish(report, index, outcome)
@@ -176,7 +181,8 @@ def serve(control: socket.socket, records: int) -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     def report(record: dict[str, Any]) -> None:
-        line = PASSED if record.get("outcome") == "passed" else json.dumps(record).encode("ascii")
+        brief = record.get("outcome") == "passed" and OUTPUT not in record
+        line = PASSED if brief else json.dumps(record).encode("ascii")
         os.write(records, line + b"\n")
 
     while True:

@@ -11,7 +11,7 @@ from collections import Counter
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from sandbox import keeper
+from sandbox import calls, keeper
 from sandbox.fairness import FairQueue, Job, Verdict, Waiter
 from sandbox.reaper import Reaper
 from sandbox.worker import Settings
@@ -180,4 +180,4 @@ def _give(waiter: Waiter, result: Verdict | Exception) -> None:
 
 
 def _key(item: dict[str, Any]) -> tuple[Any, ...]:
-    return (*(item[name] for name in JUDGED_ON), *item["tests"])
+    return (item.get(calls.OUTPUTS, False), *(item[name] for name in JUDGED_ON), *item["tests"])

@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from sandbox import examiner, kernel, wire, zygote
+from sandbox import calls, examiner, kernel, wire, zygote
 from sandbox.core import Core
 from sandbox.jail import FIRST_CHANNEL, Jail, Limits
-from sandbox.verdict import Ending
+from sandbox.verdict import OUTPUT, Ending
 
 WALL_FACTOR = 3  # wall time allowed, in CPU time allowed
 BUSY_SHARE = 0.05  # less CPU than this share of the time that passes is sleeping
@@ -112,7 +112,8 @@ class Run:
             outcome, detail = record["outcome"], str(record["detail"])[: examiner.MAX_DETAIL]
             if outcome not in EXAMINED:
                 raise KeyError(outcome)
-            self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": detail})
+            output = {OUTPUT: calls.taken(record[OUTPUT])} if OUTPUT in record else {}
+            self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": detail, **output})
 
 
 class Watch:

@@ -1,0 +1,219 @@
+"""Whether a trained model takes over from the incumbent, decided on the validation problems and written down.
+
+The held-out problems have no part in it: a series of runs that kept what did best on them would select on them, and
+their figures would no longer be what the model does on problems it never saw. The incumbent is the current version
+under the same name, or the base where there is none; both are sampled on the same problems in the same way.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from components.evaluate.comparison import Comparison, Trial, as_json, compare
+from components.evaluate.evaluation import EVALUATION, seed_of
+from components.evaluate.models import free_memory, tuned_from
+from components.shared import published
+from components.shared.attempts import attempt
+from components.shared.errors import InfraError
+from components.shared.grading import Grader
+from components.shared.models import load_base, load_tokenizer
+from components.shared.pages import percent, points
+from components.shared.problem import VALIDATION, Problem, read_problems
+from components.shared.progress import Progress, say
+from components.shared.run import folder_of, recorded, run_id_of
+from components.shared.sampling import Sampling
+from components.shared.sandbox import SandboxClient
+from components.shared.statistics import worst_detectable
+from components.shared.status import DECISION
+from components.shared.store import Store, open_store
+from components.shared.trained import read_trained
+
+INCUMBENT, CANDIDATE = "incumbent", "candidate"
+FEWEST_CHANGED = 6  # even if all of five changed for the better, a sign test would not tell it from luck: 2 / 2^5 > 5 %
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model that is judged: its base, and train's folder for what was trained on it (None: the base alone)."""
+
+    base: str
+    revision: str
+    method: str
+    kind: str
+    folder: Path | None
+    use_chat_template: bool
+
+
+def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str, float]:
+    """Judge candidate and incumbent, publish the better one, write the decision; returns the figures for KFP's metrics.
+
+    problems: a problem set's folder. model: what train wrote. evaluation: evaluate's folder with evaluation.json.
+    given: the step's parameters, by the pipeline's names. Not to publish is a result, no failure.
+    """
+    start = time.monotonic()
+    store, name = open_store(), given["publish_as"]
+    version = run_id_of(given["run_id"], given["resume_run"])
+    seen = published.read_pointer(store, name)
+    if seen.version == version and published.publication(store, name, version):
+        say("publish", f"this run is the current version of {name} already")
+        return {"published": 1.0}
+    validation = read_problems(problems / VALIDATION)
+    decision: dict[str, Any] = {
+        "name": name, "run_id": version, "version": None, "published": False, "incumbent": seen.version
+    }  # fmt: skip
+    if validation:
+        comparison = judge(validation, model, seen, given)
+        decision |= figures(comparison, seconds=time.monotonic() - start)
+        better, decision["reason"] = verdict(comparison, seen.version)
+        if better:
+            decision |= _publish(store, model, evaluation, comparison, seen, decision, given)
+    else:
+        decision["reason"] = (
+            "The data set leaves no validation problems to decide on: take validation out of candidate_splits, or use "
+            "a data set with such problems."
+        )
+    _write(store, version, decision)
+    scalars = ("incumbent_pass_at_1", "candidate_pass_at_1", "minimum_detectable")
+    return {"published": float(decision["published"]), **{key: decision[key] for key in scalars if key in decision}}
+
+
+def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, given: dict[str, Any]) -> Comparison:
+    """Sample and judge the incumbent, then the candidate, on the same problems; never both in memory."""
+    if given["threads"]:
+        torch.set_num_threads(given["threads"])
+    smallest = points(worst_detectable(len(validation), given["eval_k"])).removeprefix("+")
+    say(
+        "publish",
+        f"{len(validation)} validation problems with {given['eval_k']} samples of each model: differences below "
+        f"{smallest} will often not be told from none",
+    )
+    client = SandboxClient.from_setting(given["sandbox_url"])
+    grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
+    with tempfile.TemporaryDirectory(prefix="grpo-incumbent-") as scratch:
+        found = {
+            INCUMBENT: _trials(INCUMBENT, incumbent(seen, model, Path(scratch), given), validation, grader, given),
+            CANDIDATE: _trials(CANDIDATE, trained(model, given), validation, grader, given),
+        }
+    comparison = compare(validation, found[INCUMBENT], found[CANDIDATE], samples=given["eval_k"])
+    if not comparison.pairs:
+        raise InfraError(f"None of the {len(validation)} validation problems could be judged for both models.")
+    return comparison
+
+
+def trained(folder: Path, given: Mapping[str, Any]) -> Contender:
+    """What this run has trained."""
+    facts = read_trained(folder)
+    return Contender(
+        facts["base"], facts["revision"], facts["method"], facts["kind"], folder, given["use_chat_template"]
+    )
+
+
+def incumbent(seen: published.Pointer, candidate: Path, scratch: Path, given: Mapping[str, Any]) -> Contender:
+    """The current version, fetched to `scratch` and prompted as it was trained; or the candidate's own base."""
+    if seen.version is None:
+        return replace(trained(candidate, given), kind="", folder=None)
+    store = open_store()
+    published.fetch_version(store, given["publish_as"], seen.version, scratch)
+    told = published.publication(store, given["publish_as"], seen.version) or {}
+    return trained(scratch, {**given, **(told.get("prompting") or {})})
+
+
+def _trials(
+    which: str, one: Contender, problems: Sequence[Problem], grader: Grader, given: dict[str, Any]
+) -> list[list[Trial]]:
+    """`eval_k` judged trials of a contender at each problem, in order; its model is gone from memory afterwards."""
+    tokenizer = load_tokenizer(one.base, one.revision, use_chat_template=one.use_chat_template)
+    base = None
+    if one.kind != "model":
+        base = load_base(one.base, one.revision, method=one.method, precision=given["precision"])
+    model = base
+    if one.folder is not None:
+        model = tuned_from(base, one.folder, kind=one.kind, precision=given["precision"])
+    progress = Progress("publish", f"{which} model", len(problems) * given["eval_k"], unit="completions")
+    attempts = attempt(
+        model,
+        tokenizer,
+        problems,
+        Sampling.from_parameters({**given, "use_chat_template": one.use_chat_template}),
+        samples=given["eval_k"],
+        seed=seed_of(given["seed"], which),
+        grader=grader,
+        on_progress=progress.update,
+    )
+    del base, model
+    free_memory()
+    return [[Trial(one_attempt, None) for one_attempt in group] for group in attempts]
+
+
+def verdict(comparison: Comparison, current: str | None) -> tuple[bool, str]:
+    """Whether the candidate is better beyond noise, and the sentence that says why or why not."""
+    difference = comparison.difference
+    against = f"the current version {current}" if current else "the base, there being no version yet"
+    measured = (
+        f"{points(difference.mean)} against {against}, 95\N{NO-BREAK SPACE}% interval "
+        f"{points(difference.low).removesuffix(' points')} to {points(difference.high)}, over "
+        f"{len(comparison.pairs)} validation problems"
+    )
+    if difference.low <= 0:
+        sure = "it is worse" if difference.high < 0 else "that is within noise"
+        return False, f"{measured}: {sure}."
+    if sum(pair.gain != 0 for pair in comparison.pairs) < FEWEST_CHANGED:
+        return False, f"{measured}, of which fewer than {FEWEST_CHANGED} changed: too few to tell from luck."
+    return True, f"{measured}: better beyond noise."
+
+
+def figures(comparison: Comparison, *, seconds: float) -> dict[str, Any]:
+    """What decision.json says of the comparison; rates are fractions."""
+    content = as_json(comparison)
+    return {
+        "incumbent_pass_at_1": content["base"]["pass_at_1"],
+        "candidate_pass_at_1": content["tuned"]["pass_at_1"],
+        "difference": content["difference"],
+        "minimum_detectable": content["minimum_detectable"],
+        "problems": content["problems"],
+        "samples_per_problem": content["samples_per_problem"],
+        "seconds": round(seconds, 1),
+    }
+
+
+def _publish(
+    store: Store,
+    model: Path,
+    evaluation: Path,
+    comparison: Comparison,
+    seen: published.Pointer,
+    decision: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Write the version and make it current; returns what the decision says of that."""
+    name, version = given["publish_as"], str(decision["run_id"])
+    heldout = json.loads((evaluation / EVALUATION).read_text())
+    facts = published.facts(
+        read_trained(model), run=version, heldout=heldout, decision=decision,
+        use_chat_template=given["use_chat_template"],
+    )  # fmt: skip
+    done = published.publish(
+        store, name, version, model, seen=seen, decided_by=published.BY_VALIDATION, facts=facts,
+        evaluation=as_json(comparison), provenance=recorded(store, version),
+    )  # fmt: skip
+    if done:
+        return {"published": True, "version": version}
+    now = published.current_version(store, name)
+    lost = f"Another run published {name} as {now} while this one was judged against {seen.version or 'the base'}."
+    return {"reason": f"{decision['reason']} {lost} A new run is judged against that."}
+
+
+def _write(store: Store, run_id: str, decision: Mapping[str, Any]) -> None:
+    text = json.dumps(dict(decision), indent=1, ensure_ascii=False) + "\n"
+    store.write(f"{folder_of(run_id)}/{DECISION}", text.encode())
+    if "candidate_pass_at_1" in decision:
+        rates = [percent(decision[f"{which}_pass_at_1"]) for which in (INCUMBENT, CANDIDATE)]
+        say("publish", f"pass@1 of incumbent {rates[0]}, of candidate {rates[1]}")
+    outcome = f"published as {decision['name']}" if decision["published"] else "not published"
+    say("publish", f"{outcome}: {decision['reason']}")

@@ -1,0 +1,51 @@
+"""The regression set: problems of another kind, scored before and after, so that a gain that costs elsewhere is seen."""
+
+from collections.abc import Sequence
+
+from components.prepare.humaneval import PlusRow, with_plus_tests
+from components.prepare.references import UNUSABLE, Fault, References
+from components.prepare.rows import Row, check_row, to_problem
+from components.prepare.selection import HELDOUT_SPLIT
+from components.prepare.signature import UnusableRow
+from components.prepare.sources import read_dataset
+from components.prepare.splits import refuse_twice
+from components.shared.errors import UserError
+from components.shared.problem import REGRESSION_SPLIT, Problem
+from components.shared.sandbox import SandboxClient
+
+
+def regression_problems(
+    address: str, revision: str, references: References, client: SandboxClient, *, timeout_s: float
+) -> list[Problem]:
+    """All problems of the set whose references pass; of a data set with splits, those of its test split.
+
+    What is left out stands in `references`. UserError when nothing is left, or the data set cannot be used.
+    """
+    data = read_dataset(address, revision)
+    rows = [check_row(raw) for raw in data.rows]
+    refuse_twice(rows)
+    rows = [row for row in rows if row.split == HELDOUT_SPLIT] or rows
+    problems: list[Problem] = []
+    for row in rows:
+        try:
+            problems.append(to_problem(row, split=REGRESSION_SPLIT, source=data.name))
+        except UnusableRow as reason:
+            references.put_row_aside(row.task_id, row.place, REGRESSION_SPLIT, data.name, Fault(UNUSABLE, str(reason)))
+    problems = answered(client, problems, rows, timeout_s=timeout_s)
+    task = "checking regression problems"
+    taken = references.take(problems, len(problems), task=task, keep_weak=True)
+    if not taken:
+        first = f": {references.quarantined[0]['reason']}" if references.quarantined else ", for it has no rows"
+        raise UserError(f"regression_dataset {address} gives no problem whose reference passes its tests{first}.")
+    return taken
+
+
+def answered(
+    client: SandboxClient, problems: Sequence[Problem], rows: Sequence[Row], *, timeout_s: float
+) -> list[Problem]:
+    """The problems, those of rows in EvalPlus's format with the tests that their references' answers make."""
+    plus = {row.task_id: row.content for row in rows if isinstance(row.content, PlusRow)}
+    asked = [problem for problem in problems if problem.task_id in plus]
+    found = with_plus_tests(client, asked, [plus[problem.task_id] for problem in asked], timeout_s=timeout_s)
+    by_id = {problem.task_id: problem for problem in found}
+    return [by_id.get(problem.task_id, problem) for problem in problems]

@@ -1,0 +1,193 @@
+"""Publishing with real models and a real sandbox: who takes over from whom, on what evidence, what is left behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from components.evaluate import publishing as publishing_step
+from components.evaluate.comparison import compare
+from components.evaluate.publishing import run, verdict
+from components.shared import published
+from components.shared.errors import InfraError, UserError
+from components.shared.problem import HELDOUT, VALIDATION, write_problems
+from components.shared.status import write_status
+from components.shared.store import open_store
+from tests.builders import make_problem
+from tests.conftest import DEMO_MODEL, ROOT, problems_of
+from tests.evaluate.test_comparison import trials
+from tests.evaluate.test_evaluation import fully_trained, with_adapter
+
+EVALUATION = {
+    "base": {"pass_at_1": 0.0},
+    "tuned": {"pass_at_1": 0.3},
+    "difference": {"pass_at_1": 0.3, "ci95": [0.1, 0.5]},
+    "problems": 12,
+}
+
+
+@pytest.fixture(scope="module")
+def validation_set(tmp_path_factory) -> Path:
+    """A problem set with 20 validation problems, and held-out ones that no program passes: they must not matter."""
+    folder = tmp_path_factory.mktemp("problems")
+    write_problems(folder / VALIDATION, problems_of(ROOT / "demo/problems/validation.jsonl", 20))
+    write_problems(folder / HELDOUT, [make_problem(str(number), tests=["assert False"]) for number in range(20)])
+    return folder
+
+
+@pytest.fixture
+def evaluation(tmp_path) -> Path:
+    folder = tmp_path / "evaluation"
+    folder.mkdir()
+    (folder / "evaluation.json").write_text(json.dumps(EVALUATION))
+    return folder
+
+
+@pytest.fixture
+def publishing(given, monkeypatch, store_root):
+    """The step's parameters, small."""
+    monkeypatch.delenv("GRPO_RUN_ID", raising=False)
+    taken = ("precision", "use_chat_template", "temperature", "top_p", "max_completion_length", "eval_k", "seed")
+    more = ("threads", "sandbox_url", "test_timeout_s", "infra_limit")
+    return {"resume_run": "", "publish_as": "nightly", **{name: given[name] for name in (*taken, *more)}}
+
+
+def decision_of(run_id: str) -> dict:
+    return json.loads(open_store().read(f"runs/{run_id}/publish/decision.json"))
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_a_better_model_takes_over_and_one_that_is_not_better_does_not(
+    tmp_path, validation_set, evaluation, publishing, untaught_model, store_root, capsys
+):
+    learned = fully_trained(tmp_path / "learned", base=untaught_model, weights=DEMO_MODEL)
+    store = open_store()
+    store.write("runs/one/run.json", b'{"run_id": "one", "parameters": {"lr": 0.1}}')
+    metrics = run(validation_set, learned, evaluation, run_id="one", **publishing)
+    assert metrics["published"] == 1.0
+    decision = decision_of("one")
+    assert (decision["published"], decision["version"], decision["incumbent"]) == (True, "one", None)
+    assert decision["difference"]["ci95"][0] > 0
+    assert "against the base, there being no version yet" in decision["reason"]
+    assert "over 20 validation problems: better beyond noise" in decision["reason"]
+    folder = store_root / "models/nightly"
+    assert (folder / "current").read_text() == "one\n"
+    assert (folder / "one/model/config.json").is_file()
+    assert json.loads((folder / "one/model.json").read_text())["kind"] == "model"
+    assert json.loads((folder / "one/provenance.json").read_text())["parameters"] == {"lr": 0.1}
+    assert json.loads((folder / "one/evaluation.json").read_text())["difference"] == decision["difference"]
+    told = json.loads((folder / "one/publication.json").read_text())
+    assert (told["replaces"], told["decided_by"], told["heldout"]["tuned"]) == (None, "validation", 0.3)
+
+    same = fully_trained(tmp_path / "same", base=untaught_model, weights=DEMO_MODEL)
+    assert run(validation_set, same, evaluation, run_id="two", **publishing)["published"] == 0.0
+    decision = decision_of("two")
+    assert (decision["published"], decision["incumbent"]) == (False, "one")
+    assert "against the current version one" in decision["reason"]
+    assert "within noise" in decision["reason"]
+    assert decision["incumbent_pass_at_1"] > 0.15, "the incumbent is the published model, not the base"
+    assert "publish: not published: " in capsys.readouterr().out
+    worse = fully_trained(tmp_path / "worse", base=untaught_model, weights=untaught_model)
+    run(validation_set, worse, evaluation, run_id="three", **publishing)
+    assert "it is worse" in decision_of("three")["reason"]
+    assert published.current_version(store, "nightly") == "one"
+    assert [one["version"] for one in published.versions(store, "nightly")] == ["one"]
+    status = write_status("three", "", state="SUCCEEDED", error="")
+    assert status["publishing"]["published"] is False
+    page = store.read("runs/three/status.html").decode()
+    assert "Not published as nightly" in page
+    assert "it is worse" in page
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_of_two_that_were_judged_against_the_same_incumbent_one_wins_and_the_other_says_so(
+    tmp_path, validation_set, evaluation, publishing, untaught_model, monkeypatch
+):
+    """The other run publishes, for real, after this one has been judged and before it publishes."""
+    store, judge = open_store(), publishing_step.judge
+    model = fully_trained(tmp_path / "model", base=untaught_model, weights=DEMO_MODEL)
+
+    def judge_while_another_publishes(*arguments):
+        comparison = judge(*arguments)
+        monkeypatch.setattr(publishing_step, "judge", judge)
+        run(validation_set, model, evaluation, run_id="winner", **publishing)
+        return comparison
+
+    monkeypatch.setattr(publishing_step, "judge", judge_while_another_publishes)
+    run(validation_set, model, evaluation, run_id="loser", **publishing)
+    winner, loser = decision_of("winner"), decision_of("loser")
+    assert (winner["published"], winner["incumbent"]) == (True, None)
+    assert (loser["published"], loser["incumbent"]) == (False, None)
+    assert "Another run published nightly as winner while this one was judged against the base." in loser["reason"]
+    assert published.current_version(store, "nightly") == "winner"
+    assert store.folders("models/nightly/") == ["winner"], "what lost leaves nothing"
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_an_adapter_is_judged_on_its_base_and_published_again_without_harm(
+    tmp_path, validation_set, evaluation, publishing
+):
+    """A fresh adapter changes nothing; made current by hand, it is what the run's repeated attempt finds."""
+    model = with_adapter(tmp_path / "fresh", scale=0.0)
+    assert run(validation_set, model, evaluation, run_id="fresh", **publishing)["published"] == 0.0
+    assert "within noise" in decision_of("fresh")["reason"]
+    store = open_store()
+    seen = published.read_pointer(store, "nightly")
+    facts = {"prompting": {"use_chat_template": False}}
+    published.publish(
+        store, "nightly", "fresh", model, seen=seen, decided_by="hand", facts=facts, evaluation=None, provenance={}
+    )
+    assert run(validation_set, model, evaluation, run_id="fresh", **publishing) == {"published": 1.0}
+    ruined = with_adapter(tmp_path / "ruined", scale=10.0)
+    run(validation_set, ruined, evaluation, run_id="ruined", **publishing)
+    assert "it is worse" in decision_of("ruined")["reason"]
+
+
+def test_without_validation_problems_nothing_is_published_and_the_run_goes_on(tmp_path, evaluation, publishing, capsys):
+    write_problems(tmp_path / VALIDATION, [])
+    model = with_adapter(tmp_path / "model", scale=0.0)
+    assert run(tmp_path, model, evaluation, run_id="r", **publishing) == {"published": 0.0}
+    assert "leaves no validation problems" in decision_of("r")["reason"]
+    assert "take validation out of candidate_splits" in capsys.readouterr().out
+
+
+def judged(base: list[int], tuned: list[int]):
+    """A comparison of four trials a problem with these numbers of passes."""
+    problems = [make_problem(str(number)) for number in range(len(base))]
+    both = [[trials("+" * count + "-" * (4 - count)) for count in counts] for counts in (base, tuned)]
+    return compare(problems, *both, samples=4)
+
+
+@pytest.mark.parametrize(
+    ("base", "tuned", "better", "words"),
+    [
+        ([0] * 30, [2] * 20 + [0] * 10, True, "better beyond noise"),
+        ([1] * 30, [1] * 30, False, "within noise"),
+        ([2] * 20 + [0] * 10, [0] * 30, False, "it is worse"),
+        ([0] * 40, [4] * 5 + [0] * 35, False, "fewer than 6 changed"),
+    ],
+)
+def test_only_what_is_better_beyond_noise_is_published(base, tuned, better, words):
+    comparison = judged(base, tuned)
+    decided, reason = verdict(comparison, "v1")
+    assert decided is better
+    assert words in reason
+    assert "current version v1" in reason
+
+
+def test_a_published_file_that_was_changed_is_not_taken(tmp_path, publishing, store_root):
+    store = open_store()
+    model = with_adapter(tmp_path / "model", scale=0.0)
+    seen = published.read_pointer(store, "m")
+    published.publish(store, "m", "v", model, seen=seen, decided_by="hand", facts={}, evaluation=None, provenance={})
+    published.fetch_version(store, "m", "v", tmp_path / "fetched")
+    assert (tmp_path / "fetched/adapter/adapter_config.json").is_file()
+    assert not (tmp_path / "fetched/publication.json").exists()
+    store.write("models/m/v/adapter/adapter_config.json", b"{}")
+    with pytest.raises(InfraError, match="is not the file that was published"):
+        published.fetch_version(store, "m", "v", tmp_path / "again")
+    with pytest.raises(UserError, match="`models list` shows"):
+        published.fetch_version(store, "m", "w", tmp_path / "none")
+    store.write("models/m/current", b"../x\n")
+    with pytest.raises(InfraError, match="names no version"):
+        published.current_version(store, "m")
