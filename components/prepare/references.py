@@ -1,8 +1,8 @@
 """Every problem checks itself in the sandbox before any GPU time.
 
-Its reference must pass, and pass again in another order: a problem whose own solution fails teaches nothing. What passes
-keeps the CPU time it took, from which the time limit of the model's programs follows, and gets its hidden tests. A
-program that does nothing of what is asked must fail: what such a program passes is weak. What is not taken is
+Its reference must pass, and pass again in another order: a problem whose own solution fails teaches nothing. What
+passes keeps the CPU time it took, from which the time limit of the model's programs follows, and gets its hidden tests.
+A program that does nothing of what is asked must fail: what such a program passes is weak. What is not taken is
 quarantined with the reason, and the next problem of the draw takes its place.
 """
 

@@ -1,4 +1,4 @@
-"""The regression set: problems of another kind, scored before and after, so that a gain that costs elsewhere is seen."""
+"""The regression set: problems of another kind, scored before and after: what a gain costs elsewhere is seen there."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,9 @@
 """From a published row to a problem: MBPP's two schemas, HumanEval's, EvalPlus's, and rows that are problems already.
 
 The full MBPP file has text, code, test_list, test_setup_code and challenge_test_list; the sanitized one has prompt,
-code, test_imports and test_list; `humaneval` has the others. A row that lacks what it needs is the user's mistake and names its place; a row that
-is complete but makes no problem (code that is no Python, tests that call nothing) is unusable, and quarantined.
+code, test_imports and test_list; the other two stand in `humaneval`. A row that lacks what it needs is the user's
+mistake and names its place; a row that is complete but makes no problem (code that is no Python, tests that call
+nothing) is unusable, and quarantined.
 """
 
 import re
