@@ -28,7 +28,7 @@ def upload(endpoint: Endpoint, fixed: Fixed) -> tuple[str, str, str, bool]:
     with compiled(fixed) as file, endpoint.spoken():
         client = endpoint.client
         name = f"{version_name()}-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
-        pipeline = client.get_pipeline_id(PIPELINE) or _create(endpoint)
+        pipeline = client.get_pipeline_id(fixed.pipeline) or _create(endpoint, fixed.pipeline)
         known = _versions(client, pipeline)
         if name in known:
             return pipeline, known[name], name, False
@@ -36,12 +36,10 @@ def upload(endpoint: Endpoint, fixed: Fixed) -> tuple[str, str, str, bool]:
     return pipeline, str(made.pipeline_version_id), name, True
 
 
-def _create(endpoint: Endpoint) -> str:
+def _create(endpoint: Endpoint, name: str) -> str:
     from kfp_server_api import V2beta1Pipeline
 
-    body = V2beta1Pipeline(
-        display_name=PIPELINE, description="GRPO for code", namespace=endpoint.namespace_of_runs or ""
-    )
+    body = V2beta1Pipeline(display_name=name, description="GRPO for code", namespace=endpoint.namespace_of_runs or "")
     return str(endpoint.client.pipelines.pipeline_service_create_pipeline(body).pipeline_id)
 
 

@@ -75,6 +75,8 @@ def check(
     store_secret: str,
     sandbox_secret: str,
     code_version: str,
+    training: bool,
+    tuned_model: str,
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Checked",
     [
@@ -91,10 +93,14 @@ def check(
     from components.settings import check as check_together
     from components.shared.errors import reported
     from components.shared.progress import say
+    from components.shared.run import on_cluster
+    from components.shared.trained import refuse_missing
 
     with reported("check"):
         for warning in check_together(given):
             say("check", f"warning: {warning}")
         verify(given)
+        if tuned_model:
+            refuse_missing(tuned_model, on_cluster=on_cluster())
         found = pinned(given)
         return *found.values(), keep(given | found)

@@ -29,7 +29,7 @@ from components.shared.progress import say
 from components.shared.run import digest_of, folder_of, git_commit, mark_latest, record, run_id_of, versions
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
-from components.shared.store import open_store
+from components.shared.store import open_store, upload_folder
 from components.shared.trained import trained_folder
 
 EVALUATION, REPORT = "evaluation.json", "report.html"
@@ -83,6 +83,8 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
         "seconds": round(time.monotonic() - start, 1),
     }
     page = make_report(heldout, content, given)
+    if model is None:  # nothing was trained in this run, so no step has copied the problems into it yet
+        upload_folder(open_store(), folder_of(name), problems)
     _write(name, content, page, evaluation=evaluation, report=report)
     _complete_record(name, problems, subjects, content, given)
     say("evaluate", headline(content))

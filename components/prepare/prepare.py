@@ -23,7 +23,7 @@ from components.prepare.rows import check_row, to_problem
 from components.prepare.selection import Selection, select
 from components.prepare.signature import UnusableRow
 from components.prepare.sources import read_dataset
-from components.prepare.splits import assign_splits, is_mbpp
+from components.prepare.splits import SHARE_OF_TEST, assign_splits, is_mbpp
 from components.settings import split_names
 from components.shared.errors import UserError
 from components.shared.grading import Grader
@@ -71,9 +71,10 @@ def run(
 ) -> None:
     """Write the problem set into `folder` and the data card, one HTML file, also to `card`; all of it or nothing.
 
-    hidden_tests is how many are generated a problem, test_timeout_s CPU seconds a reference, infra_limit the share of
-    programs that may stay without a verdict. Raises UserError for a data set that cannot be used, InfraError when hub,
-    store or sandbox fails.
+    With max_candidate_samples 0 nothing is trained on: there are held-out problems alone, and rows without a split are
+    all among them. hidden_tests is how many are generated a problem, test_timeout_s CPU seconds a reference,
+    infra_limit the share of programs that may stay without a verdict. Raises UserError for a data set that cannot be
+    used, InfraError when hub, store or sandbox fails.
     """
     start = time.monotonic()
     client = SandboxClient.from_setting(sandbox_url)
@@ -81,7 +82,10 @@ def run(
     data = read_dataset(dataset, dataset_revision)
     references = References(grader, HiddenTests(client, hidden_tests, seed, test_timeout_s))
     elsewhere = References(grader, HiddenTests(client, 0, seed, test_timeout_s))
-    problems = make_problems(data, references, client, dataset=dataset, seed=seed, timeout_s=test_timeout_s)
+    problems = make_problems(
+        data, references, client, dataset=dataset, seed=seed, timeout_s=test_timeout_s,
+        share_of_test=SHARE_OF_TEST if max_candidate_samples else 1.0,
+    )  # fmt: skip
     say("prepare", f"{len(data.rows)} rows read from {dataset}, {len(problems)} problems made of them")
     regression: list[Problem] = []
     if regression_dataset:
@@ -109,16 +113,24 @@ def run(
 
 
 def make_problems(
-    data: RawData, references: References, client: SandboxClient, *, dataset: str, seed: int, timeout_s: float
+    data: RawData,
+    references: References,
+    client: SandboxClient,
+    *,
+    dataset: str,
+    seed: int,
+    timeout_s: float,
+    share_of_test: float,
 ) -> list[Problem]:
     """Problems in the order of the rows; rows that make none are put aside in `references`, each with the reason.
 
-    timeout_s: CPU seconds in which a reference answers the inputs of a row that has no tests.
+    timeout_s: CPU seconds in which a reference answers the inputs of a row that has no tests. share_of_test: of the
+    rows without a split.
     """
     rows = [check_row(raw) for raw in data.rows]
     if not rows:
         raise UserError(f"The data set {dataset} has no rows: it needs problems with tests.")
-    splits = assign_splits(rows, seed)
+    splits = assign_splits(rows, seed, share_of_test=share_of_test)
     source = "mbpp" if is_mbpp(rows) else data.name
     problems: list[Problem] = []
     for row in rows:

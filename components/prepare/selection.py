@@ -52,11 +52,14 @@ def select(
 ) -> Selection:
     """Draw held-out problems from `test`, then candidates from candidate_splits, those held out left aside.
 
-    UserError when either would be empty.
+    UserError when either would be empty; with max_candidate_samples 0 none is asked for.
     """
     heldout_pool = drawn(_of(problems, [HELDOUT_SPLIT]), seed, purpose="held-out")
     _require(heldout_pool, problems, dataset, [HELDOUT_SPLIT], "which held-out problems come from")
     heldout = references.take(heldout_pool, max_eval_samples, task="checking held-out problems", keep_weak=True)
+    if max_candidate_samples == 0:
+        _refuse_none(heldout, "held-out", references, dataset)
+        return _heldout_alone(heldout, max_eval_samples)
     used = {problem.task_id for problem in heldout} | references.failed
     pool = [problem for problem in _of(problems, candidate_splits) if problem.task_id not in used]
     _require(pool, problems, dataset, candidate_splits, "which training problems come from")
@@ -67,11 +70,7 @@ def select(
     rest, repeating = _new(rest, Index(candidates), references)
     validation = references.take(rest, len(rest), task="checking validation problems", keep_weak=True)
     for chosen, what in ((heldout, "held-out"), (candidates, "training")):
-        if not chosen:
-            raise UserError(
-                f"No {what} problem of the data set {dataset} is left, for none passes its checks; the first: "
-                f"task {references.quarantined[0]['task_id']}, {references.quarantined[0]['reason']}."
-            )
+        _refuse_none(chosen, what, references, dataset)
     shortages = [
         _shortage("max_eval_samples", max_eval_samples, len(heldout), [HELDOUT_SPLIT]),
         _shortage("max_candidate_samples", max_candidate_samples, len(candidates), candidate_splits),
@@ -85,6 +84,21 @@ def select(
         dropped=dropped + repeating,
         repeats={name: repeats_within(chosen) for name, chosen in lists.items()},
     )
+
+
+def _refuse_none(chosen: Sequence[Problem], what: str, references: References, dataset: str) -> None:
+    if not chosen:
+        raise UserError(
+            f"No {what} problem of the data set {dataset} is left, for none passes its checks; the first: "
+            f"task {references.quarantined[0]['task_id']}, {references.quarantined[0]['reason']}."
+        )
+
+
+def _heldout_alone(heldout: list[Problem], asked: int) -> Selection:
+    """Where nothing is trained on, there is nothing that a held-out problem could repeat."""
+    shortage = _shortage("max_eval_samples", asked, len(heldout), [HELDOUT_SPLIT])
+    repeats = {"held-out": repeats_within(heldout)}
+    return Selection([], heldout, [], [shortage] if shortage else [], dropped=[], repeats=repeats)
 
 
 def _new(pool: Sequence[Problem], measured: Index, references: References) -> tuple[list[Problem], list[Duplicate]]:

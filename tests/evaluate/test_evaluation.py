@@ -214,12 +214,11 @@ def test_a_base_alone_is_evaluated_without_a_difference(tmp_path, problem_set, g
 def test_the_model_at_an_address_is_evaluated_like_one_that_was_just_trained(tmp_path, problem_set, given, store_root):
     model = with_adapter(tmp_path / "model", scale=0.05)
     _, trained_now = evaluated(tmp_path / "a", problem_set, model, given)
-    upload_folder(open_store(), "models/demo/v1", model)
-    open_store().write("models/demo/current", b"v1\n")
-    run(problem_set, None, tmp_path / "b", tmp_path / "b.html", **{**given, "tuned_model": "models/demo"})
+    upload_folder(open_store(), "runs/demo/train", model)
+    run(problem_set, None, tmp_path / "b", tmp_path / "b.html", **{**given, "tuned_model": "runs/demo"})
     published = json.loads((tmp_path / "b/evaluation.json").read_text())
     assert published["per_problem"] == trained_now["per_problem"]
-    assert published["tuned_model"] == "models/demo"
+    assert published["tuned_model"] == "runs/demo"
     assert published["training_seeds"] is None, "with which seed it was trained nobody said"
 
 
