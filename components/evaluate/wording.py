@@ -136,7 +136,7 @@ def hidden_source(hidden: Mapping[str, Any]) -> str:
     text = f"{hidden['problems']} problems have tests that were never rewarded"
     if not hidden["generated"]:
         return f"{text}; they come with the data set."
-    which = "these" if hidden["generated"] == hidden["problems"] else f"{hidden['generated']} of them"
+    which = "all of them" if hidden["generated"] == hidden["problems"] else f"{hidden['generated']} of them"
     return (
         f"{text}; for {which} they are generated: mutated inputs with the reference's answers. So a program may also "
         "fail one where the task leaves the answer open."
