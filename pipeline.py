@@ -26,6 +26,9 @@ from components.publish import publish
 from components.skip import unchanged
 from components.train.component import train
 
+# What the first step pins, and every later one reads.
+PINNED = ("model_revision", "dataset_revision", "regression_revision", "init_adapter")
+
 
 def asked_for(step: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Those of the given values that a step has inputs for, by name."""
@@ -89,6 +92,9 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         dataset: str = "mbpp",
         dataset_revision: str = "",
         candidate_splits: str = "train,validation,prompt",
+        hidden_tests: int = 24,
+        regression_dataset: str = "",
+        regression_revision: str = "",
         model_revision: str = "",
         init_adapter: str = "",
         temperature: float = 1.0,
@@ -152,6 +158,9 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             dataset: mbpp, mbpp-sanitized, a hub id, a .jsonl or .json file, a directory, or s3://bucket/key.
             dataset_revision: Revision of the data set; resolved to a commit or digest at submit.
             candidate_splits: Splits that training problems come from, as a comma list, or all.
+            hidden_tests: Hidden tests made for each problem, never a reward; 0 makes none.
+            regression_dataset: Problems scored before and after as well, in HumanEval's or any known format.
+            regression_revision: Revision of the regression set; resolved to a commit or digest at submit.
             model_revision: Revision of the model; resolved to a commit or digest at submit.
             init_adapter: Adapter to start from: models/<name>[/<version>], runs/<run>, s3://bucket/folder, a directory.
             temperature: Sampling temperature in filter, training and evaluation alike.
@@ -194,7 +203,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         finished = place(finish(run_id=run_id, resume_run=resume_run), "finish", given, pods)
         with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
             checked = place(check(**asked_for(check, given)), "check", given, pods).set_caching_options(False)
-            given |= {name: checked.outputs[name] for name in ("model_revision", "dataset_revision", "init_adapter")}
+            given |= {name: checked.outputs[name] for name in PINNED}
             prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
             if pods is not None:
                 fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)

@@ -47,10 +47,10 @@ def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = Fa
     parameters["code_version"] = parameters["code_version"] or code_version()
     if follow:
         return parameters
-    for name, source, pin in (
-        ("model_revision", parameters["model_name"], revisions.model_revision),
-        ("dataset_revision", parameters["dataset"], revisions.dataset_revision),
-    ):
+    for name, parameter in revisions.SOURCES.items():
+        source = parameters[parameter]
+        if not source:
+            continue
         if parameters["resume_run"] and not revisions.PINNED.fullmatch(parameters[name]):
             say(
                 f"{source} is pinned by the run's first step, at what run {parameters['resume_run']} had read: "
@@ -61,7 +61,7 @@ def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = Fa
             say(f"{source} is pinned by the run's first step: S3_ENDPOINT and its keys are not set here.")
             continue
         try:
-            parameters[name] = pin(source, parameters[name])
+            parameters[name] = revisions.pin(parameters, name)
         except HubUnreachable:
             say(f"{source} is pinned by the run's first step: the hub cannot be reached from here.")
     return parameters

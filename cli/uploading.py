@@ -14,6 +14,7 @@ from components.shared.store import in_bucket, open_store, upload_folder
 
 PIPELINE = "grpo-code"
 DEMO = "demo"
+REGRESSION = ROOT / "demo/regression.jsonl"
 # What the demo's tiny model needs, so that it also runs on a small node without a GPU.
 DEMO_PODS = {"gpus": "0", **{f"{step}_cpu": "500m" for step in ("prepare", "filter", "train", "evaluate")}}
 DEMO_PODS |= {f"{step}_memory": "2Gi" for step in ("prepare", "filter", "train", "evaluate")}
@@ -65,9 +66,11 @@ def upload_demo() -> str:
         )
     upload_model(store, f"{DEMO}/model", ROOT / "demo/model")
     upload_folder(store, f"{DEMO}/problems", ROOT / "demo/problems")
+    store.upload(f"{DEMO}/{REGRESSION.name}", REGRESSION)
     options = {
         "model_name": store.uri(f"{DEMO}/model"),
         "dataset": store.uri(f"{DEMO}/problems"),
+        "regression_dataset": store.uri(f"{DEMO}/{REGRESSION.name}"),
         **DEMO_PODS,
     }
     words = ["python", "pipeline.py", "run", "--params", str(Path("demo/parameters.toml"))]

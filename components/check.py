@@ -37,6 +37,9 @@ def check(
     dataset: str,
     dataset_revision: str,
     candidate_splits: str,
+    hidden_tests: int,
+    regression_dataset: str,
+    regression_revision: str,
     temperature: float,
     top_p: float,
     micro_batch_size: int,
@@ -74,7 +77,13 @@ def check(
     code_version: str,
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Checked",
-    [("model_revision", str), ("dataset_revision", str), ("init_adapter", str), ("unchanged_since", str)],
+    [
+        ("model_revision", str),
+        ("dataset_revision", str),
+        ("regression_revision", str),
+        ("init_adapter", str),
+        ("unchanged_since", str),
+    ],
 ):
     """Refuse what cannot work, before a GPU is asked for, pin what the run reads, and say which run it would repeat."""
     given = dict(locals())

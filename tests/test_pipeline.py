@@ -37,6 +37,8 @@ DEFAULTS = {
     "precision": "auto",
     "dataset": "mbpp",
     "candidate_splits": "train,validation,prompt",
+    "hidden_tests": 24,
+    "regression_dataset": "",
     "temperature": 1.0,
     "top_p": 1.0,
     "keep_checkpoints": 2,

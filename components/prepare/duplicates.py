@@ -5,6 +5,7 @@ asks for another function. Program: the same syntax tree once the names that it 
 """
 
 import ast
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ from components.shared.problem import Problem
 # and ask for different things.
 TEXT_LIMIT = 0.8
 _WORD = re.compile(r"[a-z]+|\d+")
-_CONSTANT = re.compile(r"\d+(?:\.\d+)?|\b[a-z]\b|'[^']*'|\"[^\"]*\"")
+_CONSTANT = re.compile(r"-?\d+(?:\.\d+)?|\b[a-z]\b|'[^']*'|\"[^\"]*\"")
 _OPENING = re.compile(r"^\s*write a (?:python )?function (?:that |to |which )?", re.IGNORECASE)
 
 
@@ -45,7 +46,8 @@ def prints_of(problem: Problem) -> Prints:
     end = len(problem.prompt) - len(problem.signature)
     text = _OPENING.sub("", problem.prompt[:end].removesuffix(f"{problem.prelude}\n\n"))
     words = _WORD.findall(text.lower())
-    pairs = frozenset(zip(words, words[1:], strict=False)) or frozenset((word,) for word in words)
+    pairs: frozenset[tuple[str, ...]] = frozenset(itertools.pairwise(words))
+    pairs = pairs or frozenset((word,) for word in words)
     return Prints(pairs, frozenset(_CONSTANT.findall(text.lower())), renamed(problem.reference))
 
 

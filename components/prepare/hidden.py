@@ -33,10 +33,8 @@ class HiddenTests:
 
     def added_to(self, problems: Sequence[Problem]) -> list[Problem]:
         """The problems with their generated tests behind those they came with, in the same order."""
-        if not self.wanted:
-            return list(problems)
         found = self._answers(problems, [self._inputs(problem, SPARE) for problem in problems])
-        short = [place for place, each in enumerate(found) if len(each) < self.wanted]
+        short = [place for place, each in enumerate(found) if len(each) < self._lacking(problems[place])]
         more = {place: self._inputs(problems[place], SECOND_SPARE)[self._count(SPARE) :] for place in short}
         asked = [place for place in short if more[place]]
         extra = self._answers([problems[place] for place in asked], [more[place] for place in asked])
@@ -44,20 +42,26 @@ class HiddenTests:
             found[place] += each
         return [self._with_tests(problem, each) for problem, each in zip(problems, found, strict=True)]
 
+    def _lacking(self, problem: Problem) -> int:
+        """How many tests a problem is to get; one that was prepared before may have them."""
+        return max(0, self.wanted - problem.hidden_tests_from.count(GENERATED))
+
     def _count(self, spare: float) -> int:
         return math.ceil(spare * self.wanted)
 
     def _inputs(self, problem: Problem, spare: float) -> list[Arguments]:
-        """Inputs of a problem; asked for more, the same are the first of them."""
+        """Inputs of a problem that lacks tests; asked for more, the same are the first of them."""
+        if not self._lacking(problem):
+            return []
         seeds = [call.arguments for call in visible_calls(problem.tests, problem.entry_point)]
         rng = random.Random(f"{self.seed} hidden tests {problem.task_id}")
         return mutated_inputs(seeds, self._count(SECOND_SPARE), rng)[: self._count(spare)]
 
     def _answers(self, problems: Sequence[Problem], inputs: Sequence[list[Arguments]]) -> list[list[Answer]]:
         asked = [place for place, each in enumerate(inputs) if each]
+        limits = [timeout_of(problems[place], self.test_timeout_s) for place in asked]
         questions = [
-            Question(problems[place], inputs[place], timeout_of(problems[place], self.test_timeout_s))
-            for place in asked
+            Question(problems[place], inputs[place], limit) for place, limit in zip(asked, limits, strict=True)
         ]
         found: list[list[Answer]] = [[] for _ in problems]
         for place, each in zip(asked, answers(self.client, questions), strict=True):
@@ -68,8 +72,8 @@ class HiddenTests:
         view = usual_view(visible_calls(problem.tests, problem.entry_point))
         known = set(map(_shape, [*problem.tests, *problem.hidden_tests]))
         tests = (make_test(problem, answer, view=view) for answer in varied(found))
-        new = [test for test in tests if test is not None and _shape(test) not in known][: self.wanted]
-        return with_hidden(problem, new, GENERATED)
+        new = [test for test in tests if test is not None and _shape(test) not in known]
+        return with_hidden(problem, new[: self._lacking(problem)], GENERATED)
 
 
 def with_hidden(problem: Problem, tests: Sequence[str], origin: str) -> Problem:

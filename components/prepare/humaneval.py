@@ -1,6 +1,6 @@
 """Rows in HumanEval's format, and in EvalPlus's, which has inputs in place of tests.
 
-Both give the beginning of a program as the prompt, with the text in the function's docstring (MBPP+: a docstring alone).
+Both give the beginning of a program as the prompt, with the text in the function's docstring (MBPP+: only a docstring).
 The problem made of it has the form of every other: text, what the program needs, signature. Scores are therefore for
 comparing models here, and not with published figures.
 """
@@ -85,7 +85,8 @@ def with_plus_tests(
 def _tested(problem: Problem, row: PlusRow, base: Sequence[Arguments], found: Sequence[Answer]) -> Problem:
     view, tolerance = usual_view(_shown_calls(row)), row.atol or TOLERANCE
     first = set(map(repr, base))
-    visible, hidden = [], []
+    visible: list[str] = []
+    hidden: list[str] = []
     for answer in found:
         test = make_test(problem, answer, view=view, tolerance=tolerance)
         if test is not None:

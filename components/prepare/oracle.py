@@ -54,7 +54,7 @@ def answers(client: SandboxClient, questions: Sequence[Question]) -> list[list[A
 
 
 def _values(client: SandboxClient, questions: Sequence[Question]) -> list[list[tuple[Any] | None]]:
-    """For each input the value in a tuple, or None. A call that ends the process is left out and the rest asked again."""
+    """For each input the value in a tuple, or None. A call that ends the process is left out, the rest asked again."""
     values: list[list[tuple[Any] | None]] = [[None] * len(question.inputs) for question in questions]
     waiting = {place: list(range(len(question.inputs)))[:CALLS_AT_ONCE] for place, question in enumerate(questions)}
     for _ in range(ENDINGS + 1):

@@ -1,8 +1,9 @@
 """From a published row to a problem: MBPP's two schemas, HumanEval's, EvalPlus's, and rows that are problems already.
 
 The full MBPP file has text, code, test_list, test_setup_code and challenge_test_list; the sanitized one has prompt,
-code, test_imports and test_list; `humaneval` has the others. A row that lacks what it needs is the user's mistake and names its place; a row that
-is complete but makes no problem (code that is no Python, tests that call nothing) is unusable, and quarantined.
+code, test_imports and test_list; the other two stand in `humaneval`. A row that lacks what it needs is the user's
+mistake and names its place; a row that is complete but makes no problem (code that is no Python, tests that call
+nothing) is unusable, and quarantined.
 """
 
 import re
@@ -134,6 +135,14 @@ def to_problem(row: Row, *, split: str, source: str) -> Problem:
         return _from_mbpp(row.content, split=split, source=source)
     except SyntaxError as error:  # found only when the names of a whole block are resolved
         raise UnusableRow(f"its code or its tests are no Python: {error.msg}") from None
+
+
+def unusable_row(row: Row, split: str, source: str, reason: str) -> dict[str, Any]:
+    """The record of a row that made no problem, for quarantined.jsonl."""
+    return {
+        "task_id": row.task_id, "source": source, "split": split, "place": row.place,
+        "kind": "unusable", "reason": reason,
+    }  # fmt: skip
 
 
 def _from_mbpp(row: MbppRow, *, split: str, source: str) -> Problem:

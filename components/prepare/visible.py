@@ -4,7 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from components.prepare.python_text import parse
 
@@ -21,8 +21,8 @@ CLOSE = "isclose"  # compared by math.isclose
 class VisibleCall:
     """One call of the function with literal arguments.
 
-    view: the built-in function of the answer that is compared, CLOSE or PLAIN. expected: the expression that it must equal,
-    None where there is no literal one.
+    view: the built-in function of the answer that is compared, CLOSE or PLAIN. expected: the expression that it must
+    equal, None where there is none.
     """
 
     arguments: Arguments
@@ -54,7 +54,7 @@ def _calls_of(test: str, entry_point: str) -> Iterator[VisibleCall]:
             yield VisibleCall(arguments, view, expected)
 
 
-def _is_call(node: ast.AST, entry_point: str) -> bool:
+def _is_call(node: ast.AST, entry_point: str) -> TypeGuard[ast.Call]:
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -81,18 +81,18 @@ def _comparison(condition: ast.expr, call: ast.expr) -> tuple[str, ast.expr | No
         if seen is call:
             return PLAIN, other
         if _views(seen, call):
-            view = seen.func.id  # type: ignore[attr-defined]  # _views has looked
+            view = _name_of(seen.func)
             return view, other.args[0] if _is_view(other, view) else None
     return PLAIN, None
 
 
-def _views(node: ast.expr, call: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and node.args == [call] and isinstance(node.func, ast.Name) and node.func.id in VIEWS
-    )
+def _views(node: ast.expr, call: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and node.args == [call] and _name_of(node.func) in VIEWS
 
 
-def _is_view(node: ast.expr, view: str) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == view and len(node.args) == 1
-    )
+def _is_view(node: ast.expr, view: str) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and _name_of(node.func) == view and len(node.args) == 1
+
+
+def _name_of(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
