@@ -17,9 +17,9 @@ from components.prepare.card import card_page
 from components.prepare.counts import counts_of
 from components.prepare.hidden import HiddenTests
 from components.prepare.raw import RawData
-from components.prepare.references import UNUSABLE, Fault, References
+from components.prepare.references import References
 from components.prepare.regression import answered, regression_problems
-from components.prepare.rows import check_row, to_problem
+from components.prepare.rows import check_row, to_problem, unusable_row
 from components.prepare.selection import Selection, select
 from components.prepare.signature import UnusableRow
 from components.prepare.sources import read_dataset
@@ -80,12 +80,11 @@ def run(
     client = SandboxClient.from_setting(sandbox_url)
     grader = Grader(client, test_timeout_s=test_timeout_s, infra_limit=infra_limit)
     data = read_dataset(dataset, dataset_revision)
-    references = References(grader, HiddenTests(client, hidden_tests, seed, test_timeout_s))
+    share = SHARE_OF_TEST if max_candidate_samples else 1.0
+    problems, unusable = make_problems(data, dataset=dataset, seed=seed, share_of_test=share)
+    problems = answered(client, problems, data.rows, timeout_s=test_timeout_s)
+    references = References(grader, HiddenTests(client, hidden_tests, seed, test_timeout_s), unusable)
     elsewhere = References(grader, HiddenTests(client, 0, seed, test_timeout_s))
-    problems = make_problems(
-        data, references, client, dataset=dataset, seed=seed, timeout_s=test_timeout_s,
-        share_of_test=SHARE_OF_TEST if max_candidate_samples else 1.0,
-    )  # fmt: skip
     say("prepare", f"{len(data.rows)} rows read from {dataset}, {len(problems)} problems made of them")
     regression: list[Problem] = []
     if regression_dataset:
@@ -113,19 +112,11 @@ def run(
 
 
 def make_problems(
-    data: RawData,
-    references: References,
-    client: SandboxClient,
-    *,
-    dataset: str,
-    seed: int,
-    timeout_s: float,
-    share_of_test: float,
-) -> list[Problem]:
-    """Problems in the order of the rows; rows that make none are put aside in `references`, each with the reason.
+    data: RawData, *, dataset: str, seed: int, share_of_test: float = SHARE_OF_TEST
+) -> tuple[list[Problem], list[dict[str, Any]]]:
+    """Problems in the order of the rows, and rows for quarantined.jsonl of those that make none.
 
-    timeout_s: CPU seconds in which a reference answers the inputs of a row that has no tests. share_of_test: of the
-    rows without a split.
+    share_of_test: of the rows without a split, those that are held out. Problems of rows in EvalPlus's format have no tests yet (see `regression.answered`).
     """
     rows = [check_row(raw) for raw in data.rows]
     if not rows:
@@ -133,18 +124,17 @@ def make_problems(
     splits = assign_splits(rows, seed, share_of_test=share_of_test)
     source = "mbpp" if is_mbpp(rows) else data.name
     problems: list[Problem] = []
+    unusable: list[dict[str, Any]] = []
     for row in rows:
         try:
             problems.append(to_problem(row, split=splits[row.task_id], source=source))
         except UnusableRow as reason:
-            fault = Fault(UNUSABLE, str(reason))
-            references.put_row_aside(row.task_id, row.place, splits[row.task_id], source, fault)
+            unusable.append(unusable_row(row, splits[row.task_id], source, str(reason)))
     if not problems:
         raise UserError(
-            f"No row of the data set {dataset} makes a problem; the first, {rows[0].place}: "
-            f"{references.quarantined[0]['reason']}."
+            f"No row of the data set {dataset} makes a problem; the first, {rows[0].place}: {unusable[0]['reason']}."
         )
-    return answered(client, problems, rows, timeout_s=timeout_s)
+    return problems, unusable
 
 
 def tell(counts: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from components.shared.sandbox import Verdict
 PROBLEMS_AT_ONCE = 128
 HIDDEN_SHARE = 0.25  # of its time limit that a reference may take for its tests, the hidden ones included
 TRIES = 4  # of a reference with its hidden tests, one test that it fails left out each time
-REFERENCE, FLAKY, WEAK, DUPLICATE, UNUSABLE = "reference", "flaky", "weak", "duplicate", "unusable"
+REFERENCE, FLAKY, WEAK, DUPLICATE = "reference", "flaky", "weak", "duplicate"
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class References:
     weak: id -> what a program that passes does, of weak problems that were taken all the same.
     """
 
-    def __init__(self, grader: Grader, hidden: HiddenTests) -> None:
+    def __init__(self, grader: Grader, hidden: HiddenTests, unusable: Sequence[dict[str, Any]] = ()) -> None:
+        """unusable: rows that were quarantined before any problem could be made of them."""
         self.grader, self.hidden = grader, hidden
-        self.quarantined: list[dict[str, Any]] = []
+        self.quarantined = list(unusable)
         self.failed: set[str] = set()
         self.without_verdict = 0
         self.weak: dict[str, str] = {}
@@ -65,11 +66,6 @@ class References:
         """Quarantine a problem."""
         self.failed.add(problem.task_id)
         self.quarantined.append({**problem.model_dump(), "kind": fault.kind, "reason": fault.reason})
-
-    def put_row_aside(self, task_id: str, place: str, split: str, source: str, fault: Fault) -> None:
-        """Quarantine a row that made no problem."""
-        row = {"task_id": task_id, "source": source, "split": split, "place": place}
-        self.quarantined.append({**row, "kind": fault.kind, "reason": fault.reason})
 
     def _checked(self, batch: Sequence[Problem], *, keep_weak: bool) -> list[Problem]:
         weak = weak_problems(self.grader, batch)

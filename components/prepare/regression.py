@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from components.prepare.humaneval import PlusRow, with_plus_tests
-from components.prepare.references import UNUSABLE, Fault, References
-from components.prepare.rows import Row, check_row, to_problem
+from components.prepare.raw import RawRow
+from components.prepare.references import References
+from components.prepare.rows import check_row, to_problem, unusable_row
 from components.prepare.selection import HELDOUT_SPLIT
 from components.prepare.signature import UnusableRow
 from components.prepare.sources import read_dataset
@@ -30,8 +31,8 @@ def regression_problems(
         try:
             problems.append(to_problem(row, split=REGRESSION_SPLIT, source=data.name))
         except UnusableRow as reason:
-            references.put_row_aside(row.task_id, row.place, REGRESSION_SPLIT, data.name, Fault(UNUSABLE, str(reason)))
-    problems = answered(client, problems, rows, timeout_s=timeout_s)
+            references.quarantined.append(unusable_row(row, REGRESSION_SPLIT, data.name, str(reason)))
+    problems = answered(client, problems, data.rows, timeout_s=timeout_s)
     task = "checking regression problems"
     taken = references.take(problems, len(problems), task=task, keep_weak=True)
     if not taken:
@@ -41,10 +42,11 @@ def regression_problems(
 
 
 def answered(
-    client: SandboxClient, problems: Sequence[Problem], rows: Sequence[Row], *, timeout_s: float
+    client: SandboxClient, problems: Sequence[Problem], rows: Sequence[RawRow], *, timeout_s: float
 ) -> list[Problem]:
     """The problems, those of rows in EvalPlus's format with the tests that their references' answers make."""
-    plus = {row.task_id: row.content for row in rows if isinstance(row.content, PlusRow)}
+    checked = [check_row(raw) for raw in rows if "base_input" in raw.fields]
+    plus = {row.task_id: row.content for row in checked if isinstance(row.content, PlusRow)}
     asked = [problem for problem in problems if problem.task_id in plus]
     found = with_plus_tests(client, asked, [plus[problem.task_id] for problem in asked], timeout_s=timeout_s)
     by_id = {problem.task_id: problem for problem in found}

@@ -137,6 +137,14 @@ def to_problem(row: Row, *, split: str, source: str) -> Problem:
         raise UnusableRow(f"its code or its tests are no Python: {error.msg}") from None
 
 
+def unusable_row(row: Row, split: str, source: str, reason: str) -> dict[str, Any]:
+    """The record of a row that made no problem, for quarantined.jsonl."""
+    return {
+        "task_id": row.task_id, "source": source, "split": split, "place": row.place,
+        "kind": "unusable", "reason": reason,
+    }  # fmt: skip
+
+
 def _from_mbpp(row: MbppRow, *, split: str, source: str) -> Problem:
     if not row.test_list:
         raise UnusableRow("it has no tests")
