@@ -85,6 +85,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         max_candidate_samples: int = 300,
         max_train_samples: int = 100,
         filter_samples: int = 4,
+        filter_all_samples: bool = False,
         max_eval_samples: int = 50,
         num_eval_examples: int = 50,
         eval_k: int = 4,
@@ -150,7 +151,8 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             use_filter: Train only on problems that the base solves sometimes but not always.
             max_candidate_samples: Size of the candidate pool: what is trained on, or what the filter draws from.
             max_train_samples: Most problems that the filter keeps; only with use_filter.
-            filter_samples: Samples of the base per candidate; kept if 1 <= passes < filter_samples.
+            filter_samples: Most samples of the base per candidate; kept if one passes and one fails.
+            filter_all_samples: Draw all of filter_samples, even once a problem has both passed and failed.
             max_eval_samples: Size of the held-out pool.
             num_eval_examples: Held-out problems used in the comparison of base and tuned model.
             eval_k: Samples per held-out problem and model; the score is mean pass@1 over them.

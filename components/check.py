@@ -26,6 +26,7 @@ def check(
     max_candidate_samples: int,
     max_train_samples: int,
     filter_samples: int,
+    filter_all_samples: bool,
     max_eval_samples: int,
     num_eval_examples: int,
     eval_k: int,

@@ -1,30 +1,27 @@
 """The learnability filter: keep the candidates that the base solves sometimes but not always.
 
-A group of completions that all fail or all pass has no advantage, so such problems only cost time. What the base
-wrote is kept in the store under a key of everything it depends on, so that the next run need not sample again.
+A group of completions that all fail or all pass has no advantage, so such problems only cost time. A problem is drawn
+only until it is known to be one of these or not (see drawing), and what was drawn is kept for later runs (see cache).
 """
 
-import hashlib
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from components.shared.attempts import Attempt, attempt, judged, passes
+from components.filter.base import Base
+from components.filter.cache import Sample
+from components.filter.forecast import forecast
 from components.shared.errors import UserError
-from components.shared.grading import Grader
-from components.shared.models import load_model, load_tokenizer, resolve_precision
-from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, Problem, read_problems, write_problems
-from components.shared.progress import Progress, duration, say
-from components.shared.sampling import Sampling
-from components.shared.sandbox import SandboxClient
+from components.shared.pages import percent
+from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, read_problems, write_problems
+from components.shared.progress import duration, say
 from components.shared.store import open_store
 
-PROBLEMS_PER_PART = 50  # how much is sampled, judged and put into the store at a time
+MOST_KINDS_SAID = 20  # combinations of samples and passes in the log; counts.json holds all of them
 
 
 def run(source: Path, target: Path, **given: Any) -> None:
@@ -34,12 +31,24 @@ def run(source: Path, target: Path, **given: Any) -> None:
     """
     start = time.monotonic()
     candidates = read_problems(source / PROBLEMS)
-    rows = Attempts(candidates, given).all()
-    kept = [problem for problem, row in zip(candidates, rows, strict=True) if learnable(row)]
+    base = Base(candidates, given, open_store())
+    drawn = base.samples()
+    kept = [problem for problem, samples in zip(candidates, drawn, strict=True) if learnable(samples)]
     chosen = kept[: given["max_train_samples"]]
-    counts = count(rows, kept=len(kept), chosen=len(chosen), samples=given["filter_samples"])
-    counts["seconds"] = round(time.monotonic() - start, 1)
-    say("filter", headline(counts))
+    counts = count(drawn, kept=len(kept), chosen=len(chosen), most=given["filter_samples"])
+    counts |= {
+        "all_samples": given["filter_all_samples"],
+        "reused": base.reused,
+        "batch_effect": base.batch_effect(),
+        **forecast(
+            [(passes(samples), judged(samples)) for samples in drawn],
+            most=given["filter_samples"],
+            group=given["num_generations"],
+        ),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+    for line in (headline(counts), cost(counts), kinds(counts), outlook(counts), *shortage(counts, given)):
+        say("filter", line)
     if not chosen:
         raise UserError(advice(counts))
     shutil.copytree(source, target, dirs_exist_ok=True)
@@ -47,132 +56,113 @@ def run(source: Path, target: Path, **given: Any) -> None:
     (target / FILTER_COUNTS).write_text(json.dumps(counts, indent=2) + "\n")
 
 
-def row_of(problem: Problem, attempts: Sequence[Attempt]) -> dict[str, Any]:
-    """What the store keeps of one problem's attempts."""
+def passes(samples: Sequence[Sample]) -> int:
+    return sum(sample.passed is True for sample in samples)
+
+
+def judged(samples: Sequence[Sample]) -> int:
+    """How many could be judged: an infrastructure failure is no sample that failed."""
+    return sum(sample.passed is not None for sample in samples)
+
+
+def learnable(samples: Sequence[Sample]) -> bool:
+    """Whether 1 <= passes < n, with n the samples that could be judged."""
+    return 1 <= passes(samples) < judged(samples)
+
+
+def count(drawn: Sequence[Sequence[Sample]], *, kept: int, chosen: int, most: int) -> dict[str, Any]:
+    """The numbers of counts.json that are counted. most: samples that a problem may take.
+
+    drawn_and_passed is the table of how many problems had how many passes in how many judged samples; by_passes sums it
+    up by passes.
+    """
+    table = Counter((judged(samples), passes(samples)) for samples in drawn)
+    samples_in_all = sum(map(len, drawn))
     return {
-        "task_id": problem.task_id,
-        "passes": passes(attempts),
-        "judged": judged(attempts),
-        "tokens": sum(len(one.completion.token_ids) for one in attempts),
-        "truncated": sum(one.completion.truncated for one in attempts),
-        "samples": [{"completion": one.completion.text, "outcome": one.verdict.outcome} for one in attempts],
-    }
-
-
-def learnable(row: dict[str, Any]) -> bool:
-    """Whether 1 <= passes < k, with k the samples that could be judged."""
-    return bool(1 <= row["passes"] < row["judged"])
-
-
-def count(rows: Sequence[dict[str, Any]], *, kept: int, chosen: int, samples: int) -> dict[str, Any]:
-    """The numbers of counts.json; by_passes says how many problems had 0, 1, … k passes."""
-    return {
-        "candidates": len(rows),
+        "candidates": len(drawn),
         "kept": kept,
         "used": chosen,
-        "never_solved": sum(row["passes"] == 0 for row in rows),
-        "always_solved": sum(0 < row["judged"] == row["passes"] for row in rows),
-        "unjudged": sum(row["judged"] == 0 for row in rows),
-        "samples_per_problem": samples,
-        "by_passes": {str(passes): sum(row["passes"] == passes for row in rows) for passes in range(samples + 1)},
-        "tokens": sum(row["tokens"] for row in rows),
-        "truncated": sum(row["truncated"] for row in rows),
+        "never_solved": sum(number for (_, passed), number in table.items() if passed == 0),
+        "always_solved": sum(number for (all_, passed), number in table.items() if 0 < all_ == passed),
+        "unjudged": sum(number for (all_, _), number in table.items() if all_ == 0),
+        "samples_per_problem": most,
+        "by_passes": {
+            str(passed): sum(number for (_, some), number in table.items() if some == passed)
+            for passed in range(most + 1)
+        },
+        "drawn_and_passed": [
+            {"samples": all_, "passes": passed, "problems": number} for (all_, passed), number in sorted(table.items())
+        ],
+        "samples": samples_in_all,
+        "saved": 1 - samples_in_all / (most * len(drawn)) if drawn else 0.0,
+        "tokens": sum(sample.tokens for samples in drawn for sample in samples),
+        "truncated": sum(sample.truncated for samples in drawn for sample in samples),
     }
 
 
-def headline(counts: dict[str, Any]) -> str:
+def headline(counts: Mapping[str, Any]) -> str:
     cut = f", the first {counts['used']} are used" if counts["used"] < counts["kept"] else ""
+    upto = "" if counts["all_samples"] else "up to "
     return (
         f"kept {counts['kept']} of {counts['candidates']} problems{cut}; {counts['never_solved']} never solved, "
-        f"{counts['always_solved']} always, in {counts['samples_per_problem']} samples each"
+        f"{counts['always_solved']} always, in {upto}{counts['samples_per_problem']} samples each"
     )
 
 
-def advice(counts: dict[str, Any]) -> str:
+def cost(counts: Mapping[str, Any]) -> str:
+    """What was drawn, and what stopping early has saved."""
+    whole = counts["samples_per_problem"] * counts["candidates"]
+    reused = f", {counts['reused']} of them drawn by runs before" if counts["reused"] else ""
+    saved = "" if counts["all_samples"] else f"; {percent(counts['saved'], 0)} of {whole} were not needed"
+    seconds = duration(counts["seconds"])
+    return f"{counts['samples']} samples of {counts['tokens']} tokens in all{reused}, {seconds}{saved}"
+
+
+def kinds(counts: Mapping[str, Any]) -> str:
+    """The table of passes and samples, in one line."""
+    rows = counts["drawn_and_passed"]
+    said = [f"{row['passes']}/{row['samples']} {row['problems']}" for row in rows[:MOST_KINDS_SAID]]
+    more = f" and {len(rows) - MOST_KINDS_SAID} kinds more" if len(rows) > MOST_KINDS_SAID else ""
+    return f"problems by passes/samples: {', '.join(said)}{more}"
+
+
+def outlook(counts: Mapping[str, Any]) -> str:
+    """The estimated pass rate, and how many groups will be of use in training."""
+    groups = counts["usable_groups"]
+    if groups["candidates"] is None:
+        return "no sample could be judged, so nothing can be said of pass rates"
+    return (
+        f"estimated pass rate {_with_interval(counts['pass_rate'])}; groups of {groups['num_generations']} that are "
+        f"mixed: {_with_interval(groups['kept'])} on problems that are kept, "
+        f"{_with_interval(groups['candidates'])} on all"
+    )
+
+
+def _with_interval(estimate: Mapping[str, Any]) -> str:
+    low, high = estimate["ci95"]
+    return f"{percent(estimate['estimate'], 0)} ({percent(low, 0)} to {percent(high, 0)})"
+
+
+def shortage(counts: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """A warning when the problems that are used do not fill one optimiser step."""
+    prompts = given["batch_size"] // given["num_generations"]
+    if not 0 < counts["used"] < prompts:
+        return []
+    more = "max_train_samples" if counts["used"] < counts["kept"] else "max_candidate_samples or filter_samples"
+    warning = (
+        f"warning: {counts['used']} problems do not fill an optimiser step of {prompts} prompts (batch_size "
+        f"{given['batch_size']} / num_generations {given['num_generations']}): raise {more}, or lower batch_size to "
+        f"{counts['used'] * given['num_generations']}"
+    )
+    return [warning]
+
+
+def advice(counts: Mapping[str, Any]) -> str:
     """Why nothing was kept and what to change, in one sentence."""
-    all_samples = counts["candidates"] * counts["samples_per_problem"]
-    if counts["truncated"] > all_samples / 2:
+    if counts["truncated"] > counts["samples"] / 2:
         remedy = "most completions were truncated, so raise max_completion_length"
     elif counts["never_solved"] >= counts["always_solved"]:
         remedy = "the base solves almost nothing, so use a stronger base model or raise filter_samples"
     else:
         remedy = "the base solves almost everything, so use harder problems"
     return f"The filter kept none of {counts['candidates']} problems: {remedy}."
-
-
-class Attempts:
-    """The base model's judged samples for every candidate, from the store as far as they are there."""
-
-    def __init__(self, candidates: Sequence[Problem], given: dict[str, Any]) -> None:
-        self.candidates, self.given, self.store = candidates, given, open_store()
-        self.client = SandboxClient.from_setting(given["sandbox_url"])
-        self.sampling = Sampling.from_parameters(given)
-        self.prefix = f"cache/{self._content_key()}"
-        self.loaded: tuple[Any, Any] | None = None
-
-    def all(self) -> list[dict[str, Any]]:
-        """One row a candidate, in order: task_id, passes, judged, tokens, truncated and the samples themselves."""
-        parts = range(0, len(self.candidates), PROBLEMS_PER_PART)
-        progress = Progress("filter", "sampling", len(self.candidates), unit="problems")
-        rows, reused = [], 0
-        for start in parts:
-            key = f"{self.prefix}/{start:06d}.jsonl"
-            part = self.candidates[start : start + PROBLEMS_PER_PART]
-            try:
-                found = [json.loads(line) for line in self.store.read(key).decode().splitlines()]
-                reused += len(found)
-            except KeyError:
-                found = self._attempt(part)
-                self.store.write(key, "".join(json.dumps(row) + "\n" for row in found).encode())
-            rows += found
-            progress.advance(len(part))
-        if reused:
-            say("filter", f"{reused} of {len(rows)} problems had been sampled before and were reused")
-        return rows
-
-    def _content_key(self) -> str:
-        """A digest of everything that the samples depend on."""
-        given = self.given
-        names = (
-            "model_name",
-            "model_revision",
-            "precision",
-            "filter_samples",
-            "seed",
-            "test_timeout_s",
-            "code_version",
-        )
-        facts = {
-            "problems": [problem.model_dump(exclude={"reference_cpu_ms"}) for problem in self.candidates],
-            "sampling": vars(self.sampling),
-            "settings": {name: given[name] for name in names},
-            "judge": self.client.version(),
-        }
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-    def _attempt(self, part: Sequence[Problem]) -> list[dict[str, Any]]:
-        given, start = self.given, time.monotonic()
-        model, tokenizer = self._model()
-        attempts = attempt(
-            model,
-            tokenizer,
-            part,
-            self.sampling,
-            samples=given["filter_samples"],
-            seed=given["seed"],
-            grader=Grader(self.client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"]),
-            on_progress=lambda done: None,
-        )
-        say("filter", f"{sum(map(len, attempts))} samples in {duration(time.monotonic() - start)}")
-        return [row_of(problem, group) for problem, group in zip(part, attempts, strict=True)]
-
-    def _model(self) -> tuple[Any, Any]:
-        """The base model and its tokenizer, loaded when the first sample is drawn."""
-        if self.loaded is None:
-            given = self.given
-            if given["threads"]:
-                torch.set_num_threads(given["threads"])
-            source = given["model_name"], given["model_revision"]
-            tokenizer = load_tokenizer(*source, use_chat_template=given["use_chat_template"])
-            self.loaded = load_model(*source, resolve_precision(given["precision"])), tokenizer
-        return self.loaded

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from components.shared.batches import Row, sample
 from components.shared.grading import Grader
 from components.shared.problem import Problem
 from components.shared.program import program_of
-from components.shared.sampling import Completion, Sampling, rows_at_once, sample
+from components.shared.sampling import Completion, Sampling
 from components.shared.sandbox import Verdict
 
 
@@ -39,23 +40,22 @@ def attempt(
     seed: int,
     grader: Grader,
     on_progress: Callable[[int], None],
+    step: str = "sampling",
 ) -> list[list[Attempt]]:
     """`samples` judged attempts at each problem, in order; on_progress gets the number of completions drawn."""
     completions = sample(
-        model,
-        tokenizer,
-        problems,
-        sampling,
-        samples=samples,
-        seed=seed,
-        batch_size=rows_at_once(model),
-        on_progress=on_progress,
+        model, tokenizer, problems, sampling, samples=samples, seed=seed, on_progress=on_progress, step=step
     )
-    drawn = [
-        (problem, one, program_of(problem, one.text, use_chat_template=sampling.use_chat_template))
-        for problem, group in zip(problems, completions, strict=True)
-        for one in group
-    ]
-    verdicts = grader.grade([(problem, program) for problem, _, program in drawn])
-    attempts = [Attempt(one, program, verdict) for (_, one, program), verdict in zip(drawn, verdicts, strict=True)]
+    rows = [(problem, number) for problem in problems for number in range(samples)]
+    attempts = judge(rows, [one for group in completions for one in group], sampling, grader)
     return [attempts[start : start + samples] for start in range(0, len(attempts), samples)]
+
+
+def judge(rows: Sequence[Row], completions: Sequence[Completion], sampling: Sampling, grader: Grader) -> list[Attempt]:
+    """The completions of these rows with the program that each makes and its verdict, in order."""
+    programs = [
+        program_of(problem, one.text, use_chat_template=sampling.use_chat_template)
+        for (problem, _), one in zip(rows, completions, strict=True)
+    ]
+    verdicts = grader.grade([(problem, program) for (problem, _), program in zip(rows, programs, strict=True)])
+    return [Attempt(*made) for made in zip(completions, programs, verdicts, strict=True)]

@@ -3,6 +3,7 @@
 What cannot be loaded ends in one sentence: a user's mistake, or the hub that could not be reached.
 """
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from components.shared.mirror import local_model
 transformers.utils.logging.disable_progress_bar()  # a step's log has lines of its own
 
 PRECISIONS = ("auto", "bf16", "fp16", "fp32")
+# How allocators without an exception of their own say it: torch's on a CPU, cuBLAS's, CUDA's, C++'s.
+OUT_OF_MEMORY = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory", "std::bad_alloc")
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
@@ -35,6 +38,20 @@ def resolve_precision(precision: str) -> torch.dtype:
 
 def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch could not get memory, on a GPU or on a CPU (where it has no exception of its own)."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
+    )
+
+
+def free_memory() -> None:
+    """Give back what nothing refers to any more."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def load_tokenizer(model_name: str, revision: str, *, use_chat_template: bool) -> Any:

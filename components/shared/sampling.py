@@ -7,7 +7,7 @@ batch nor on what was sampled before. Temperature and top_p apply before the noi
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,7 +22,6 @@ from transformers import (
 )
 
 from components.shared.errors import UserError
-from components.shared.problem import Problem
 from components.shared.program import find_stop
 
 NO_NUMBERS = {
@@ -64,16 +63,25 @@ class Completion:
         return self.ended_by == "length"
 
 
-class GumbelNoise(LogitsProcessor):
-    """Adds each row's own Gumbel noise to its logits, of shape (rows, vocabulary); the argmax is then a sample."""
+class Finite(LogitsProcessor):
+    """Refuses logits that are not numbers, for a model that computes in `dtype`; UserError says what to do."""
 
-    def __init__(self, generators: Sequence[torch.Generator], dtype: torch.dtype) -> None:
-        """dtype: in which the model computes; named when its logits are not numbers."""
-        self.generators, self.dtype = generators, dtype
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         if not torch.isfinite(scores.amax(dim=-1)).all():  # nan, inf, or all of a row ruled out
             raise UserError(NO_NUMBERS.get(self.dtype, NO_NUMBERS[torch.float32]))
+        return scores
+
+
+class GumbelNoise(LogitsProcessor):
+    """Adds each row's own Gumbel noise to its logits, of shape (rows, vocabulary); the argmax is then a sample."""
+
+    def __init__(self, generators: Sequence[torch.Generator]) -> None:
+        self.generators = generators
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         noise = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
         for row, generator in zip(noise, self.generators, strict=True):
             row.exponential_(generator=generator)
@@ -152,14 +160,14 @@ def generate(
 
 
 def _processors(sampling: Sampling, generators: Sequence[torch.Generator], dtype: torch.dtype) -> LogitsProcessorList:
-    processors = LogitsProcessorList()
+    processors = LogitsProcessorList([Finite(dtype)])
     if sampling.temperature == 0:  # greedy: no noise
         return processors
     if sampling.temperature != 1.0:
         processors.append(TemperatureLogitsWarper(sampling.temperature))
     if sampling.top_p < 1.0:
         processors.append(TopPLogitsWarper(sampling.top_p))
-    processors.append(GumbelNoise(generators, dtype))
+    processors.append(GumbelNoise(generators))
     return processors
 
 
@@ -192,35 +200,9 @@ def _until_stop(tokenizer: Any, ids: list[int]) -> list[int]:
 
 
 def rows_at_once(model: Any) -> int:
-    """How many completions fit one batch, by the model's size: its KV cache grows with both."""
+    """How many completions fit one batch, by the model's size alone: its KV cache grows with both.
+
+    What training draws at once, what its plan counts on, and where batches.Sampler starts.
+    """
     millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
     return 256 if millions < 50 else 64 if millions < 2000 else 32
-
-
-def sample(
-    model: Any,
-    tokenizer: Any,
-    problems: Sequence[Problem],
-    sampling: Sampling,
-    *,
-    samples: int,
-    seed: int,
-    batch_size: int,
-    on_progress: Callable[[int], None],
-) -> list[list[Completion]]:
-    """`samples` completions for each problem, in the problems' order.
-
-    Rows are batched by prompt length, so that little is padding; on_progress gets the number of completions done.
-    """
-    rows = [(problem, index) for problem in problems for index in range(samples)]
-    order = sorted(range(len(rows)), key=lambda place: len(rows[place][0].prompt))
-    found: dict[int, Completion] = {}
-    for start in range(0, len(order), batch_size):
-        places = order[start : start + batch_size]
-        prompts = [rows[place][0].prompt for place in places]
-        generators = [
-            generator_for(seed, f"{rows[place][0].task_id}/{rows[place][1]}", model.device) for place in places
-        ]
-        found.update(zip(places, generate(model, tokenizer, prompts, sampling, generators), strict=True))
-        on_progress(len(found))
-    return [[found[number * samples + index] for index in range(samples)] for number in range(len(problems))]

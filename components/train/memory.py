@@ -4,14 +4,11 @@ Neither number changes what is learnt: a batch is only cut into smaller pieces, 
 """
 
 import errno
-import gc
 import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from components.shared.errors import InfraError
 from components.shared.store import Store
@@ -42,13 +39,6 @@ class Pieces:
         return Pieces(micro, max(1, min(self.rows, batch_size) // 2))
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether torch could not get memory, on a GPU or on a CPU (where it has no exception of its own)."""
-    return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
-    )
-
-
 def disk_error(error: BaseException, folder: Path) -> InfraError | None:
     """The sentence for a disk that is full, in whatever words a writer said so; None for another error."""
     number = getattr(error, "errno", None)
@@ -59,13 +49,6 @@ def disk_error(error: BaseException, folder: Path) -> InfraError | None:
         f"The disk that holds {folder} is full: a checkpoint needs room there for the trained weights and the "
         "optimiser's state, three times the weights; make room, or point TMPDIR elsewhere."
     )
-
-
-def free_memory() -> None:
-    """Give back what nothing refers to any more."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def memory_share(cgroup: Path = CGROUP) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 from components.settings import FIXED, LEARNING, parse_overrides
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
-from components.shared.models import load_tokenizer, resolve_precision
+from components.shared.models import free_memory, is_out_of_memory, load_tokenizer, resolve_precision
 from components.shared.problem import Problem
 from components.shared.progress import say
 from components.shared.run import folder_of
@@ -21,7 +21,7 @@ from components.train.export import export
 from components.train.grpo import load_policy, make_config, make_trainer
 from components.train.interruption import Interrupted, Interruption
 from components.train.journal import Journal
-from components.train.memory import AttemptRecord, Pieces, disk_error, free_memory, is_out_of_memory
+from components.train.memory import AttemptRecord, Pieces, disk_error
 from components.train.preflight import plan_training
 from components.train.processes import Processes
 from components.train.report import training_report

@@ -9,11 +9,12 @@ from transformers import AutoTokenizer
 
 from components.prepare.prepare import make_problems
 from components.prepare.sources import read_dataset
+from components.shared.batches import sample
 from components.shared.grading import Grader
 from components.shared.models import load_model, load_tokenizer
 from components.shared.problem import Problem
 from components.shared.program import program_of
-from components.shared.sampling import Completion, Sampling, sample
+from components.shared.sampling import Completion, Sampling
 from components.shared.sandbox import SandboxClient
 from demo.build import CORPUS_SEED, SHAPE, TOKENIZER_DOCUMENTS, VOCABULARY_SIZE, save_model
 from demo.corpus import CHAT_SHARE, END_OF_TEXT, PADDING, TURN_END, TURN_START, Document, make_corpus

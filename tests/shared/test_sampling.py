@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from components.shared.errors import UserError
-from components.shared.models import load_model, load_tokenizer
-from components.shared.sampling import GumbelNoise, Sampling, generate, generator_for, model_input, sample
+from components.shared.models import load_tokenizer
+from components.shared.sampling import Finite, GumbelNoise, Sampling, generate, generator_for, model_input
 from tests.builders import make_problem
 from tests.conftest import DEMO_MODEL
 
@@ -18,41 +18,10 @@ PROBLEMS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def model() -> Any:
-    torch.set_num_threads(1)
-    return load_model(str(DEMO_MODEL), "", torch.float32)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    return load_tokenizer(str(DEMO_MODEL), "", use_chat_template=True)
-
-
-def draw(model: Any, tokenizer: Any, problems: list[Any], **changes: Any) -> list[list[str]]:
-    given = {"samples": 3, "seed": 7, "batch_size": 100, "on_progress": lambda done: None, **changes}
-    groups = sample(model, tokenizer, problems, PLAIN, **given)
-    return [[completion.text for completion in group] for group in groups]
-
-
-def test_a_completion_depends_on_its_seed_and_name_alone(model: Any, tokenizer: Any) -> None:
-    together = draw(model, tokenizer, PROBLEMS)
-    assert draw(model, tokenizer, PROBLEMS, batch_size=1) == together
-    assert draw(model, tokenizer, PROBLEMS[::-1], batch_size=5) == together[::-1]
-    assert draw(model, tokenizer, PROBLEMS, seed=8) != together
-    assert len({text for group in together for text in group}) > 4
-
-
-def test_progress_counts_completions(model: Any, tokenizer: Any) -> None:
-    seen: list[int] = []
-    draw(model, tokenizer, PROBLEMS, batch_size=5, on_progress=seen.append)
-    assert seen == [5, 10, 12]
-
-
 def test_gumbel_noise_draws_from_the_softmax() -> None:
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, float("-inf")])
     rows = 20_000
-    noise = GumbelNoise([torch.Generator().manual_seed(seed) for seed in range(rows)], torch.float32)
+    noise = GumbelNoise([torch.Generator().manual_seed(seed) for seed in range(rows)])
     drawn = noise(torch.empty(rows, 0), logits.expand(rows, -1)).argmax(dim=-1)
     shares = torch.bincount(drawn, minlength=5) / rows
     # Four standard errors of a share of about a half are 0.014.
@@ -62,12 +31,22 @@ def test_gumbel_noise_draws_from_the_softmax() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_logits_that_are_not_numbers_are_answered_with_what_to_do(bad: float) -> None:
     logits = torch.tensor([[0.5, 1.0], [bad, 1.0]])
-    generators = [torch.Generator(), torch.Generator()]
     for dtype, said in ((torch.float16, "use precision bf16 or fp32"), (torch.float32, "use a lower lr")):
         with pytest.raises(UserError, match=said):
-            GumbelNoise(generators, dtype)(torch.empty(2, 0), logits)
+            Finite(dtype)(torch.empty(2, 0), logits)
     ruled_out = torch.tensor([[float("-inf"), 1.0]])  # as top_p leaves them
-    assert GumbelNoise([torch.Generator()], torch.float32)(torch.empty(1, 0), ruled_out).argmax() == 1
+    assert GumbelNoise([torch.Generator()])(torch.empty(1, 0), Finite(torch.float32)(None, ruled_out)).argmax() == 1
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_that_has_diverged_is_refused(model: Any, tokenizer: Any, temperature: float) -> None:
+    sampling = Sampling(temperature=temperature, top_p=1.0, max_completion_length=4, use_chat_template=False)
+    broken = model.lm_head.register_forward_hook(lambda _module, _inputs, logits: logits * float("nan"))
+    try:
+        with pytest.raises(UserError, match="inf or nan even in fp32"):
+            generate(model, tokenizer, [PROBLEMS[0].prompt], sampling, [torch.Generator()])
+    finally:
+        broken.remove()
 
 
 def test_temperature_zero_is_greedy(model: Any, tokenizer: Any) -> None:

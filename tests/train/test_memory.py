@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from components.shared.models import is_out_of_memory
 from components.shared.store import open_store
-from components.train.memory import AttemptRecord, Pieces, disk_error, is_out_of_memory, memory_share
+from components.train.memory import AttemptRecord, Pieces, disk_error, memory_share
 
 
 @pytest.mark.parametrize(
