@@ -38,11 +38,15 @@ Trials = list[list[Trial]]
 
 @dataclass(frozen=True)
 class Sampled:
-    """What was drawn, by model: `samples` trials a held-out problem, one greedy one, and the regression problems'."""
+    """What was drawn, by model: `samples` trials a held-out problem, one greedy one, and the regression problems'.
+
+    batch_effect: what the batch size changes, None where it cannot change anything.
+    """
 
     heldout: dict[str, Trials]
     greedy: dict[str, Trials]
     regression: dict[str, Trials]
+    batch_effect: dict[str, Any]
 
 
 def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **given: Any) -> dict[str, float]:
@@ -72,6 +76,7 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
         "greedy": greedy(chosen, sampled.greedy),
         "regression": content_of(elsewhere) if elsewhere else None,
         "planned": plan,
+        "batch_effect": sampled.batch_effect,
         "requested_problems": given["num_eval_examples"],
         "run_id": name,
         "reward": given["reward"],
@@ -126,11 +131,12 @@ def examine(
     sampling = Sampling.from_parameters(given)
     client = SandboxClient.from_setting(given["sandbox_url"])
     grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
-    found = Sampled({}, {}, {})
+    found = Sampled({}, {}, {}, {})
     for which in subjects.names:
         one = Examination(subjects, which, grader, seed=seed_of(given["seed"], which), given=given)
         found.heldout[which] = one.trials(problems, sampling, samples=given["eval_k"], what="sampled")
         found.greedy[which] = one.trials(problems, replace(sampling, temperature=0.0), samples=1, what="greedy")
+        found.batch_effect[which] = one.batch_effect(problems, sampling)
         if regression:
             found.regression[which] = one.trials(regression, sampling, samples=given["eval_k"], what="regression")
     return found

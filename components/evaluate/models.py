@@ -5,16 +5,21 @@ shipped, and merging in bf16 can lose small updates. A model is loaded when its 
 has them all, none is.
 """
 
-import gc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from components.evaluate.comparison import MODELS
 from components.shared.errors import UserError
-from components.shared.models import device, load_adapter, load_base, load_model, load_tokenizer, resolve_precision
+from components.shared.models import (
+    device,
+    free_memory,
+    load_adapter,
+    load_base,
+    load_model,
+    load_tokenizer,
+    resolve_precision,
+)
 from components.shared.run import digest_of
 from components.shared.trained import read_trained
 
@@ -30,13 +35,6 @@ def tuned_from(base: Any, folder: Path, *, kind: str, precision: str) -> Any:
     return load_model(str(folder / "model"), "", resolve_precision(precision))
 
 
-def free_memory() -> None:
-    """Give the memory of models that are no longer referenced back to the device."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
 class Subjects:
     """The models that are evaluated: base and tuned, or the base alone; never both in memory in full."""
 
@@ -46,7 +44,8 @@ class Subjects:
         self.trained = read_trained(folder) if folder else None
         self.method = str(self.trained["method"]) if self.trained else "lora"
         self.source = given["model_name"], given["model_revision"]
-        self.which, self.model = "", None
+        self.which = ""
+        self.model: Any = None
         self._tokenizer: Any = None
 
     @property

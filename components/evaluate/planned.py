@@ -52,7 +52,7 @@ def sentence(plan: dict[str, Any], *, count: int, samples: int, alone: bool) -> 
 
 def _filters_variance(problems: Path) -> float | None:
     try:
-        value = json.loads((problems / FILTER_COUNTS).read_text()).get("sample_variance")
-    except (OSError, ValueError):
+        value = json.loads((problems / FILTER_COUNTS).read_text())["sample_variance"]
+    except (OSError, ValueError, KeyError):  # no filter, or none that could estimate it
         return None
-    return float(value) if isinstance(value, int | float) else None
+    return None if value is None else float(value)

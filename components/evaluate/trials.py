@@ -13,11 +13,12 @@ from typing import Any
 from components.evaluate.comparison import Trial
 from components.evaluate.models import Subjects
 from components.shared.attempts import Attempt, attempt
+from components.shared.batches import batch_effect, fit_of, is_exact
 from components.shared.grading import Grader
 from components.shared.problem import Problem
 from components.shared.program import program_of
 from components.shared.progress import Progress, say
-from components.shared.sampling import Completion, Sampling, rows_at_once
+from components.shared.sampling import Completion, Sampling
 from components.shared.sandbox import Verdict
 from components.shared.store import open_store
 
@@ -54,12 +55,19 @@ class Examination:
         missing = sorted((p for p in range(len(problems)) if p not in found), key=lambda p: -len(problems[p].prompt))
         while missing:
             model = self.subjects.load(self.which)
-            size = max(1, rows_at_once(model) // samples)
+            size = max(1, fit_of(model).rows // samples)
             part, missing = missing[:size], missing[size:]
             rows = self._draw(model, [problems[place] for place in part], sampling, samples, progress)
             found |= dict(zip(part, rows, strict=True))
             self._keep(prefix, {digests[place]: found[place] for place in part})
         return [found[place] for place in range(len(problems))]
+
+    def batch_effect(self, problems: Sequence[Problem], sampling: Sampling) -> dict[str, Any] | None:
+        """How many completions change with the batch size; None where none can, or where the model is not loaded."""
+        model = self.subjects.model
+        if model is None or is_exact(model):
+            return None
+        return batch_effect(model, self.subjects.tokenizer, problems, sampling, seed=self.seed, step="evaluate")
 
     def _draw(
         self, model: Any, part: Sequence[Problem], sampling: Sampling, samples: int, progress: Progress
@@ -67,7 +75,7 @@ class Examination:
         done = progress.done
         attempts = attempt(
             model, self.subjects.tokenizer, part, sampling, samples=samples, seed=self.seed, grader=self.grader,
-            on_progress=lambda count: progress.update(done + count),
+            on_progress=lambda count: progress.update(done + count), step="evaluate",
         )  # fmt: skip
         asked = {
             (row, place): on_hidden_tests(problem, one)

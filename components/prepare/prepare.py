@@ -116,7 +116,8 @@ def make_problems(
 ) -> tuple[list[Problem], list[dict[str, Any]]]:
     """Problems in the order of the rows, and rows for quarantined.jsonl of those that make none.
 
-    share_of_test: of the rows without a split, those that are held out. Problems of rows in EvalPlus's format have no tests yet (see `regression.answered`).
+    share_of_test: of the rows without a split, those that are held out. Problems of rows in EvalPlus's format have no
+    tests yet (see `regression.answered`).
     """
     rows = [check_row(raw) for raw in data.rows]
     if not rows:

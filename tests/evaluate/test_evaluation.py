@@ -12,6 +12,7 @@ from components.evaluate.evaluation import run, seed_of
 from components.evaluate.models import Subjects
 from components.evaluate.planned import planned, sentence
 from components.evaluate.trials import Examination, lost
+from components.shared.batches import Fit
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.problem import HELDOUT, REGRESSION, read_problems, write_problems
@@ -275,7 +276,7 @@ def test_what_the_trials_depend_on_is_part_of_their_key(problem_set, given, stor
 def test_an_evaluation_that_was_killed_goes_on_where_it_was(tmp_path, problem_set, given, store_root, monkeypatch):
     """The sandbox goes away after the third batch; what the first two held is not sampled again."""
     model = with_adapter(tmp_path / "model", scale=0.01)
-    monkeypatch.setattr("components.evaluate.trials.rows_at_once", lambda model: 4 * given["eval_k"])
+    monkeypatch.setattr("components.evaluate.trials.fit_of", lambda model: Fit(4 * given["eval_k"]))
     judge, batches = Grader.grade, []
 
     def grade(self, pairs):
