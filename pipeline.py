@@ -187,17 +187,17 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             publish_as: Name under which the model is published if it beats the one that is current there; empty: never.
             on_unchanged: retrain, or skip: end early if data, model, code and parameters are those of the last success.
             resume_run: Id of a failed run to continue; empty for a new one.
-            gpu_resource: Resource that filter, train and evaluate ask the cluster for.
+            gpu_resource: Resource that filter, train, evaluate and publish ask the cluster for.
             gpus: How many of it each of them gets; 0 runs on a CPU.
-            prepare_cpu: CPUs requested for each step without a GPU (check, fetch_model, prepare, finish).
+            prepare_cpu: CPUs requested for each step without a GPU (prepare and those around it).
             prepare_memory: Memory of each step without a GPU.
             filter_cpu: CPUs requested for filter.
             filter_memory: Memory of filter.
             train_cpu: CPUs requested for train.
             train_memory: Memory of train; weights pass through it on their way to the GPU.
-            evaluate_cpu: CPUs requested for evaluate.
-            evaluate_memory: Memory of evaluate.
-            node_selector: Labels of the nodes that filter, train and evaluate may run on, as a JSON object.
+            evaluate_cpu: CPUs requested for evaluate and publish.
+            evaluate_memory: Memory of evaluate and publish.
+            node_selector: Labels of the nodes that the steps with a GPU may run on, as a JSON object.
             tolerations: Taints that they tolerate, as a JSON list of Kubernetes tolerations.
             hf_secret: Secret whose key HF_TOKEN opens gated models and data sets; it may be missing.
             store_secret: Secret with S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY, S3_SECURE, and GRPO_STORE if needed.

@@ -19,6 +19,7 @@ from components.shared.store import Store, open_store
 DEFAULT_PAGE = "build/comparison.html"
 NOTHING = "–"
 MOST = 20  # runs on one page
+NAME_LENGTH = 20  # of a run's id in a chart
 LONGEST = 120  # characters of a value that are shown
 
 Row = tuple[str, list[str]]
@@ -80,7 +81,7 @@ def against_rows(runs: Sequence[PastRun], found: Sequence[Difference | None]) ->
     sure = [NOTHING if one is None else _sure(one) for one in found]
     how = [NOTHING if one is None else f"paired, {one.common} problems" if one.paired else "unpaired" for one in found]
     return [
-        (f"tuned − tuned of {runs[0].run_id}", [first, *gains]),
+        ("tuned − the first run's", [first, *gains]),
         ("how sure", ["", *sure]),
         ("interval", ["", *how]),
     ]
@@ -110,9 +111,9 @@ def page_of(store: Store, runs: Sequence[PastRun]) -> str:
     """The comparison as one page."""
     found = [difference(run, runs[0]) for run in runs[1:]]
     evaluated = [run for run in runs if run.evaluation is not None and run.evaluation.get("difference")]
-    own = [(run.run_id, *_own_difference(run)) for run in evaluated]
+    own = [(clip(run.run_id, NAME_LENGTH), *_own_difference(run)) for run in evaluated]
     others = [
-        (run.run_id, one.interval.mean, one.interval.low, one.interval.high)
+        (clip(run.run_id, NAME_LENGTH), one.interval.mean, one.interval.low, one.interval.high)
         for run, one in zip(runs[1:], found, strict=True)
         if one is not None
     ]
@@ -121,7 +122,7 @@ def page_of(store: Store, runs: Sequence[PastRun]) -> str:
         chart = interval_chart(own, x_label="tuned minus base", reference=0.0, percent=True)
         charts.append(("What each run gained", chart, "Tuned minus base of the same run, with its 95 % interval."))
     if others:
-        chart = interval_chart(others, x_label=f"tuned minus tuned of {runs[0].run_id}", reference=0.0, percent=True)
+        chart = interval_chart(others, x_label="tuned minus the first run's", reference=0.0, percent=True)
         charts.append(("Against the first run", chart, "A bar across the dashed line is within noise."))
     return render(
         "comparison.html",

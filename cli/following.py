@@ -36,7 +36,7 @@ def watch(endpoint: Endpoint, run_id: str, *, namespace: str) -> int:
     run = run_of(endpoint, run_id)
     print_plain(console, f"grpo-code run {run_id} ({endpoint.run_link(run_id)})")
     try:
-        with make_display(console, ON_CLUSTER) as display:
+        with make_display(console, [step for step in ON_CLUSTER if step != "unchanged"]) as display:
             run = _until_end(endpoint, run, display, _cluster(namespace))
     except KeyboardInterrupt:
         print_plain(console, f"Stopped watching; the run goes on: python pipeline.py watch {run_id}")

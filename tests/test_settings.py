@@ -74,6 +74,9 @@ def test_an_empty_name_is_refused(name):
         ({"candidate_splits": "train,test"}, ["names test", "use all"]),
         ({"grpo_overrides": "{"}, ["grpo_overrides is no JSON", "epsilon_high"]),
         ({"grpo_overrides": "[1]"}, ["must be a JSON object"]),
+        ({"publish_as": "a/b"}, ["publish_as 'a/b' is no name for a model: use letters, digits"]),
+        ({"publish_as": "m", "reward": "random"}, ["publish_as needs reward tests"]),
+        ({"init_adapter": "models/m", "method": "full"}, ["init_adapter needs method lora or qlora"]),
         ({"epochs": 0, "method": "x"}, ["epochs 0 is out of range", "method 'x' is unknown"]),
     ],
 )
@@ -94,7 +97,12 @@ def test_a_reserved_override_names_what_to_use(key):
         ({"use_filter": True, "filter_samples": 2}, "filter_samples below 3"),
         ({"candidate_splits": "all"}, "not comparable with published MBPP figures"),
         ({"reward": "random"}, "no learning is expected"),
+        ({"publish_as": "m"}, "candidate_splits train,prompt leaves all of them"),
     ],
 )
 def test_what_is_allowed_but_doubtful_is_warned_about(values, words):
     assert any(words in warning for warning in check(merged(values)))
+
+
+def test_a_data_set_that_is_trained_on_without_its_validation_problems_can_be_published_without_a_warning():
+    assert check(merged({"publish_as": "m", "candidate_splits": "train,prompt"})) == []

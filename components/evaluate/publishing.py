@@ -35,7 +35,6 @@ from components.shared.store import Store, open_store
 from components.shared.trained import read_trained
 
 INCUMBENT, CANDIDATE = "incumbent", "candidate"
-FEWEST_CHANGED = 6  # even if all of five changed for the better, a sign test would not tell it from luck: 2 / 2^5 > 5 %
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,6 @@ def verdict(comparison: Comparison, current: str | None) -> tuple[bool, str]:
     if difference.low <= 0:
         sure = "it is worse" if difference.high < 0 else "that is within noise"
         return False, f"{measured}: {sure}."
-    if sum(pair.gain != 0 for pair in comparison.pairs) < FEWEST_CHANGED:
-        return False, f"{measured}, of which fewer than {FEWEST_CHANGED} changed: too few to tell from luck."
     return True, f"{measured}: better beyond noise."
 
 

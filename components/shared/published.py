@@ -20,11 +20,16 @@ from typing import Any
 
 from components.shared.errors import InfraError, UserError
 from components.shared.manifest import MANIFEST, facts_of, fits
+from components.shared.progress import say
 from components.shared.run import RUN_ID
 from components.shared.store import Store
 
 MODELS, CURRENT = "models", "current"
 PUBLICATION, EVALUATION, PROVENANCE = "publication.json", "evaluation.json", "provenance.json"
+IGNORES_CONDITIONS = (
+    "this store ignores conditional writes (If-None-Match): of two runs that publish under one name at the same time "
+    "both may believe that they did; let one schedule at a time publish."
+)
 BY_VALIDATION, BY_HAND = "validation", "hand"
 
 
@@ -148,12 +153,19 @@ def publish(
             PUBLICATION: told, EVALUATION: evaluation, PROVENANCE: provenance
         }  # fmt: skip
         _write_version(store, folder_of_version(name, version), model, parts)
+        if not _keeps_conditions(store, f"{folder_of_version(name, version)}/{MANIFEST}"):
+            say("publish", f"warning: {IGNORES_CONDITIONS}")
     if move_pointer(store, name, version, seen):
         return True
     if new:
         store.delete(f"{folder_of_version(name, version)}/{MANIFEST}")
         store.delete_folder(f"{folder_of_version(name, version)}/")
     return False
+
+
+def _keeps_conditions(store: Store, key: str) -> bool:
+    """Whether the store refuses to write an object as a new one that is there: some servers ignore conditions."""
+    return not store.swap(key, store.read(key), None)
 
 
 def facts(

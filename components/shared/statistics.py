@@ -78,10 +78,13 @@ def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interv
     """
     if min(len(first), len(second)) < 2:
         raise ValueError("an interval needs at least two values of each kind")
+    arrays = [np.asarray(values, dtype=float) for values in (first, second)]
     one, other = (mean_interval(values, low=0.0, high=1.0) for values in (first, second))
-    parts = one.standard_error**2, other.standard_error**2
+    parts = [float(values.var(ddof=1)) / len(values) for values in arrays]
+    if sum(parts) == 0:  # their spread says nothing: what mean_interval makes of that
+        parts = [one.standard_error**2, other.standard_error**2]
     degrees = sum(parts) ** 2 / (parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1))
-    error, mean = math.sqrt(sum(parts)), one.mean - other.mean
+    error, mean = math.sqrt(sum(parts)), float(arrays[0].mean() - arrays[1].mean())
     half = t_quantile((1 + CONFIDENCE) / 2, max(1, math.floor(degrees))) * error
     low, high = max(-1.0, mean - half), min(1.0, mean + half)
     return replace(one, mean=mean, low=low, high=high, standard_error=error, method="Welch's t, unpaired")

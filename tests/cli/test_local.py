@@ -65,6 +65,18 @@ class Runner:
             output, _ = process.communicate(timeout=280)
             return process.returncode, output
 
+    def verb(self, *words: str) -> tuple[int, str]:
+        """Another verb on the same store."""
+        ended = subprocess.run(
+            [sys.executable, str(ROOT / "pipeline.py"), *words],
+            env={**self.environment, "COLUMNS": "200"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+        )
+        return ended.returncode, ended.stdout
+
     def until_training(self, *options: str) -> tuple[int, str]:
         """Run until train starts, then Ctrl-C."""
         with self.start(*options) as process:

@@ -8,7 +8,7 @@ from cli import models
 from cli.main import main
 from components.shared import published
 from components.shared.errors import InfraError
-from components.shared.store import open_store
+from components.shared.store import DirectoryStore, open_store
 from tests.buckets import own_bucket
 from tests.cli.past import evaluation_of, past_run
 
@@ -115,6 +115,24 @@ def test_a_version_that_was_cut_short_is_none(store_root, models_verb):
     assert models_verb("rollback", "nightly", "two")[0] == 2
     assert models_verb("publish", "two", "nightly")[0] == 0
     assert store.read("models/nightly/two/adapter/adapter_config.json") == b"adapter_config.json of two"
+
+
+class Unconditional(DirectoryStore):
+    """A store as some S3 servers are: it writes whatever the condition."""
+
+    def swap(self, key, data, tag):
+        self.write(key, data)
+        return True
+
+
+def test_a_store_that_ignores_conditions_is_warned_about(store_root, tmp_path, capsys):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.json").write_text("{}")
+    how = {"decided_by": "hand", "facts": {}, "evaluation": None, "provenance": {}}
+    for store, warned in ((open_store(), False), (Unconditional(tmp_path / "other"), True)):
+        assert published.publish(store, "m", "v", model, seen=published.Pointer(None, None), **how)
+        assert ("this store ignores conditional writes" in capsys.readouterr().out) == warned
 
 
 def test_two_people_at_once_are_not_both_told_that_they_did_it(store_root, monkeypatch):
