@@ -78,6 +78,24 @@ def test_problems_are_drawn_by_split_and_timed(tmp_path: Path, own_data: Path, s
     assert written.counts["dataset_digest"].startswith("sha256:")
 
 
+def test_where_nothing_is_trained_on_all_rows_without_a_split_are_held_out(tmp_path: Path, sandbox_url: str) -> None:
+    data = tmp_path / "unsorted.jsonl"
+    write_jsonl(data, [sanitized_row(n) for n in range(21, 27)])
+    written = prepare(tmp_path / "out", data, sandbox_url, max_candidate_samples=0, max_eval_samples=6)
+    assert (len(written.heldout), written.problems, written.validation) == (6, [], [])
+    assert written.counts["warnings"] == []
+    assert "0 problems to train on, 6 held out" in written.card
+
+
+def test_where_nothing_is_trained_on_a_split_that_is_named_still_holds(
+    tmp_path: Path, own_data: Path, sandbox_url: str
+) -> None:
+    written = prepare(tmp_path / "out", own_data, sandbox_url, max_candidate_samples=0, max_eval_samples=10)
+    assert {problem.split for problem in written.heldout} == {"test"}
+    assert len(written.heldout) == 6
+    assert any("max_eval_samples asks for 10" in warning for warning in written.counts["warnings"])
+
+
 def test_a_seed_draws_the_same_again_and_fewer_are_the_first_of_more(
     tmp_path: Path, own_data: Path, sandbox_url: str
 ) -> None:
