@@ -3,7 +3,7 @@
 The interval is Student's t over problems. It was chosen by its coverage (`make bench-intervals`, bench/README.md) at
 20, 50, 100 and 500 problems, against the percentile, BCa and studentised bootstrap, a transformation for skewness, and
 pseudo-observations throughout: it is the one that stays nearest to 95 % for every kind of gain. What no method of one
-sample gets right is a sample in which almost no problem changed: there t covers as seldom as 25 %. So where fewer than
+sample gets right is a sample in which almost no problem changed: there t covers as seldom as 17 %. So where fewer than
 ten problems differ from the rest, two more are counted in, one at each end of what is possible (as Agresti and Caffo,
 2000, do for proportions), which keeps coverage at 92 % or more.
 """

@@ -126,7 +126,7 @@ def test_coverage_at_other_sizes(scenario, problems):
 @pytest.mark.parametrize("problems", [20, 50, 100, 500])
 @pytest.mark.parametrize("scenario", HARD)
 def test_where_few_problems_change_the_interval_is_rather_too_wide(scenario, problems):
-    """Student's t alone covers 25 to 90 % there; the last assertion holds that these are the hard cases."""
+    """Student's t alone covers 17 to 95 % there; the last assertion holds that these are the hard cases."""
     counts, truth = evaluations(scenario, problems, 1500, np.random.default_rng(problems))
     assert coverage(ours(counts), truth) >= 0.92
     if scenario == "1 in 25 becomes solved":
