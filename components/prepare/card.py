@@ -14,7 +14,7 @@ from components.shared.problem import GENERATED, Problem
 PROBLEMS_SHOWN = 6  # of each kind
 HIDDEN_SHOWN = 4  # tests of each problem
 QUARANTINED_SHOWN = 100
-PAIRS_SHOWN = 50
+PAIRS_SHOWN, REPEATS_SHOWN = 50, 20
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _repeat_rows(selection: Selection) -> list[tuple[str, str, str, str]]:
         (name, pair.problem.task_id, pair.other.task_id, pair.why)
         for name, pairs in selection.repeats.items()
         for pair in pairs
-    ][:PAIRS_SHOWN]
+    ][:REPEATS_SHOWN]
 
 
 def _slowest(problems: Sequence[Problem]) -> list[tuple[str, str, str]]:

@@ -5,6 +5,7 @@ asks for another function. Program: the same syntax tree once the names that it 
 """
 
 import ast
+import functools
 import itertools
 import re
 from collections import Counter, defaultdict
@@ -44,11 +45,16 @@ class Prints:
 def prints_of(problem: Problem) -> Prints:
     """The fingerprints of a problem."""
     end = len(problem.prompt) - len(problem.signature)
-    text = _OPENING.sub("", problem.prompt[:end].removesuffix(f"{problem.prelude}\n\n"))
+    return _prints(problem.prompt[:end].removesuffix(f"{problem.prelude}\n\n"), problem.reference)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _prints(text: str, reference: str) -> Prints:
+    text = _OPENING.sub("", text)
     words = _WORD.findall(text.lower())
     pairs: frozenset[tuple[str, ...]] = frozenset(itertools.pairwise(words))
     pairs = pairs or frozenset((word,) for word in words)
-    return Prints(pairs, frozenset(_CONSTANT.findall(text.lower())), renamed(problem.reference))
+    return Prints(pairs, frozenset(_CONSTANT.findall(text.lower())), renamed(reference))
 
 
 def renamed(source: str) -> str:
@@ -112,9 +118,9 @@ class Index:
                 continue
             similarity = common[number] / len(own.pairs | prints.pairs) if common[number] else 0.0
             same_text = similarity >= TEXT_LIMIT and own.constants == prints.constants
-            reasons = ["the same text"] * (same_text and similarity == 1)
+            reasons = ["the text"] * (same_text and similarity == 1)
             reasons += [f"{100 * similarity:.0f} % of the text"] * (same_text and similarity < 1)
-            reasons += ["the same program but for its names"] * (number in same_program)
+            reasons += ["the program but for its names"] * (number in same_program)
             if reasons:
                 found.append(Duplicate(problem, other, " and ".join(reasons), similarity))
         return found

@@ -108,7 +108,7 @@ class Mutation:
         number = self.rng.choice(
             [value + shift, value * scale, float(round(value)), -value if lowest < 0 else value + 1]
         )
-        return round(min(highest, max(lowest, number)), self.rng.choice([1, 2, 3]))
+        return float(round(min(highest, max(lowest, number)), self.rng.choice([1, 2, 3])))
 
     def _bounds(self, habits: Habits, depth: int) -> tuple[int, int]:
         """Fewest and most elements at a depth: never none where no seed is empty."""

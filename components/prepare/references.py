@@ -68,13 +68,14 @@ class References:
         self.quarantined.append({**problem.model_dump(), "kind": fault.kind, "reason": fault.reason})
 
     def _checked(self, batch: Sequence[Problem], *, keep_weak: bool) -> list[Problem]:
-        weak = weak_problems(self.grader, batch)
+        passing = self._passing(batch)
+        weak = weak_problems(self.grader, passing)
         if not keep_weak:
-            for problem in batch:
+            for problem in passing:
                 if problem.task_id in weak:
                     self.put_aside(problem, Fault(WEAK, f"a program that {weak[problem.task_id]} passes its tests"))
-            batch = [problem for problem in batch if problem.task_id not in weak]
-        taken = self._passing_again(self.hidden.added_to(self._passing(batch)))
+            passing = [problem for problem in passing if problem.task_id not in weak]
+        taken = self._passing_again(self.hidden.added_to(passing))
         self.weak |= {problem.task_id: weak[problem.task_id] for problem in taken if problem.task_id in weak}
         return taken
 
@@ -89,14 +90,15 @@ class References:
         return passing
 
     def _passing_again(self, batch: Sequence[Problem]) -> list[Problem]:
-        """Those that pass a second time, the visible tests backwards; a generated test that fails is left out."""
+        """Those that pass a second time, all tests backwards; a generated test that fails is left out."""
         settled: dict[str, Problem | None] = {}
         waiting = list(batch)
         for attempt in range(TRIES):
-            verdicts = self._verdicts([(problem, problem.tests[::-1] + problem.hidden_tests) for problem in waiting])
+            runs = [(problem, problem.hidden_tests[::-1] + problem.tests[::-1]) for problem in waiting]
+            verdicts = self._verdicts(runs)
             again = []
             for problem, verdict in zip(waiting, verdicts, strict=True):
-                place = None if verdict.failing_test is None else verdict.failing_test - len(problem.tests)
+                place = None if verdict.failing_test is None else len(problem.hidden_tests) - 1 - verdict.failing_test
                 if verdict.passed:
                     settled[problem.task_id] = self._within_time(problem, verdict)
                 elif place is not None and place >= 0 and problem.hidden_tests_from[place] == GENERATED:

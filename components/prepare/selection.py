@@ -117,7 +117,7 @@ def _new(pool: Sequence[Problem], measured: Index, references: References) -> tu
 
 def described(pair: Duplicate) -> str:
     """What a problem repeats, in one clause."""
-    return f"it has {pair.why} of {ROLES.get(pair.other.split, 'training')} problem {pair.other.task_id}"
+    return f"it shares {pair.why} with {ROLES.get(pair.other.split, 'training')} problem {pair.other.task_id}"
 
 
 def _of(problems: Sequence[Problem], splits: Sequence[str]) -> list[Problem]:
