@@ -83,14 +83,13 @@ def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> 
         given, place = continued(endpoint, resume, given, place)
         note(NOT_KEPT)
     wanted = parameters_for_cluster(given, note, pipeline=fixed_given["pipeline"])
-    run_id = start_run(
-        endpoint, take_fixed(fixed_given), wanted, place, name or f"{fixed_given['pipeline']} {wanted['model_name']}"
-    )
+    fixed = take_fixed(fixed_given)
+    run_id = start_run(endpoint, fixed, wanted, place, name or f"{fixed.pipeline} {wanted['model_name']}")
     click.echo(f"Started run {run_id}" + (f", which continues {wanted['resume_run']}" if resume is not None else ""))
     click.echo(f"  page     {endpoint.run_link(run_id)}")
     click.echo(f"  watch    python pipeline.py watch {run_id}")
     click.echo(f"  report   python pipeline.py report {wanted['resume_run'] or run_id}")
-    longest = "train" if fixed_given["pipeline"] == parameters.WHOLE else "evaluate"
+    longest = "train" if fixed.pipeline == parameters.WHOLE else "evaluate"
     click.echo(f"  logs     python pipeline.py logs {run_id} {longest}")
     click.echo(f"  stuck?   python pipeline.py doctor --run {run_id}")
     if follow:
