@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: compile help setup run test e2e e2e-kfp lint lock images push deploy undeploy sandbox gpu-check bench-demo bench-sandbox bench-train
+.PHONY: compile help setup run test e2e e2e-kfp lint lock images push deploy undeploy sandbox gpu-check bench-demo bench-intervals bench-sandbox bench-train
 export REGISTRY TAG KFP_ENDPOINT BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
 
 # Settled once, so that what is pushed is what was built.
@@ -55,6 +55,9 @@ sandbox: setup ## Run the sandbox alone: make sandbox PORT=8080
 
 bench-demo: setup ## How surely the demo learns: ten seeds and a control (20 runs)
 	@$(PY) -m bench.demo $(ARGS)
+
+bench-intervals: setup ## Which 95 % interval covers, in simulated evaluations of 20 to 500 problems
+	@$(PY) -m bench.intervals $(ARGS)
 
 bench-sandbox: setup ## How fast and how surely the sandbox judges, beside its peers
 	@$(PY) -m bench.sandbox $(ARGS)

@@ -4,6 +4,10 @@
           -> fetch_model (on a cluster)                                    -> finish (whatever happened)
           -> unchanged (in place of all after prepare, where on_unchanged skip finds nothing to do)
 
+`evaluate-only` is a second pipeline, of the same steps and parameters, for a model that there is already:
+
+    check -> prepare -> evaluate -> finish
+
 The same definition is compiled for Kubeflow Pipelines and run on one machine by kfp's local runner. Steps are wired by
 name: a step gets the parameters that its face in components/<step>/component.py asks for. What its pod gets on a
 cluster stands in components/pods.py.
@@ -26,6 +30,9 @@ from components.publish import publish
 from components.skip import unchanged
 from components.train.component import train
 
+# What the first step pins, and every later one reads.
+PINNED = ("model_revision", "dataset_revision", "regression_revision", "init_adapter")
+
 
 def asked_for(step: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Those of the given values that a step has inputs for, by name."""
@@ -36,7 +43,7 @@ def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
     """The part that follows on problems, with or without filter, as a pipeline of its own with its steps' inputs."""
     steps = (publish, evaluate, train)
     inputs = {name: one for step in steps for name, one in inspect.signature(step.python_func).parameters.items()}
-    produced_here = ("run_id", *(name for step in steps for name in step.component_spec.outputs or {}))
+    produced_here = ("run_id", "tuned_model", *(name for step in steps for name in step.component_spec.outputs or {}))
     inputs = {name: parameter for name, parameter in inputs.items() if name not in produced_here}
     if pods is not None:
         only = inspect.Parameter.KEYWORD_ONLY
@@ -46,7 +53,7 @@ def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
         """Train on the problems, compare base and tuned model on the held-out ones, publish if asked and better."""
         given = {**dict(zip(inputs, values, strict=True)), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
         trained = place(train(**asked_for(train, given)), "train", given, pods).set_caching_options(cache_training)
-        given["model"] = trained.outputs["model"]
+        given |= {"model": trained.outputs["model"], "tuned_model": ""}
         evaluated = place(evaluate(**asked_for(evaluate, given)), "evaluate", given, pods)
         given["evaluation"] = evaluated.set_caching_options(cache_training).outputs["evaluation"]
         with dsl.If(given["publish_as"] != "", name="with-publishing"):
@@ -90,6 +97,9 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         dataset: str = "mbpp",
         dataset_revision: str = "",
         candidate_splits: str = "train,validation,prompt",
+        hidden_tests: int = 24,
+        regression_dataset: str = "",
+        regression_revision: str = "",
         model_revision: str = "",
         init_adapter: str = "",
         temperature: float = 1.0,
@@ -155,6 +165,9 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             dataset: mbpp, mbpp-sanitized, a hub id, a .jsonl or .json file, a directory, or s3://bucket/key.
             dataset_revision: Revision of the data set; resolved to a commit or digest at submit.
             candidate_splits: Splits that training problems come from, as a comma list, or all.
+            hidden_tests: Hidden tests made for each problem, never a reward; 0 makes none.
+            regression_dataset: Problems scored before and after as well, in HumanEval's or any known format.
+            regression_revision: Revision of the regression set; resolved to a commit or digest at submit.
             model_revision: Revision of the model; resolved to a commit or digest at submit.
             init_adapter: Adapter to start from: models/<name>[/<version>], runs/<run>, s3://bucket/folder, a directory.
             temperature: Sampling temperature in filter, training and evaluation alike.
@@ -197,8 +210,9 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         run_id = dsl.PIPELINE_JOB_ID_PLACEHOLDER
         finished = place(finish(run_id=run_id, resume_run=resume_run), "finish", given, pods)
         with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
+            given |= {"training": True, "tuned_model": ""}
             checked = place(check(**asked_for(check, given)), "check", given, pods).set_caching_options(False)
-            given |= {name: checked.outputs[name] for name in ("model_revision", "dataset_revision", "init_adapter")}
+            given |= {name: checked.outputs[name] for name in PINNED}
             prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
             if pods is not None:
                 fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)
@@ -218,6 +232,53 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
 
 
 grpo_code = make_pipeline(cache_training=False, pods=Pods())
+# What evaluate-only leaves to the whole pipeline's defaults: nothing is trained in it.
+ONLY_FOR_TRAINING = ("candidate_splits", "max_candidate_samples", "reward")
+TUNED_MODEL = "Trained model to compare with its base, model_name: models/<name>, runs/<run>, s3:// or a directory."
+
+
+def evaluation_inputs(pods: Pods | None) -> tuple[list[inspect.Parameter], str]:
+    """The parameters of evaluate-only, defaults and help those of the whole pipeline's, and the docstring with them."""
+    whole = inspect.signature(grpo_code.pipeline_func).parameters
+    wanted = {name for step in (prepare, fetch_model, evaluate, finish) for name in step.component_spec.inputs}
+    wanted |= {name for name in PLACEMENT if not name.startswith(("train_", "filter_"))}
+    names = [name for name in whole if name in wanted and name not in ONLY_FOR_TRAINING]
+    text = {name: grpo_code.component_spec.inputs[name].description for name in names} | {"tuned_model": TUNED_MODEL}
+    tuned = inspect.Parameter("tuned_model", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="", annotation=str)
+    lines = "\n".join(f"    {name}: {help_}" for name, help_ in text.items())
+    doc = f"Evaluate a base, or a trained model beside its base, on the problems of a data set.\n\nArgs:\n{lines}\n"
+    return [tuned, *(whole[name] for name in names)], doc
+
+
+def make_evaluate_only(*, cache_training: bool, pods: Pods | None) -> Any:
+    """The pipeline for a model that there is already; cache_training lets an unchanged evaluation be reused.
+
+    An evaluation of a trained model is not reused, for what is at its address may be another by now.
+    """
+    inputs, doc = evaluation_inputs(pods)
+    rest = {name: spec.default for name, spec in grpo_code.component_spec.inputs.items()}
+
+    def evaluate_only(*values: Any) -> None:
+        run_id = dsl.PIPELINE_JOB_ID_PLACEHOLDER
+        given = {**rest, **dict(zip([one.name for one in inputs], values, strict=True)), "run_id": run_id}
+        finished = place(finish(**asked_for(finish, given)), "finish", given, pods)
+        with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
+            checked = place(check(training=False, **asked_for(check, given)), "check", given, pods)
+            pinned = checked.set_caching_options(False).outputs
+            given |= {name: pinned[name] for name in PINNED} | {"max_candidate_samples": 0}
+            prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
+            if pods is not None:
+                fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)
+                given["model_revision"] = fetched.set_caching_options(False).output
+            evaluated = evaluate(problems=prepared.outputs["prepared"], **asked_for(evaluate, given))
+            place(evaluated, "evaluate", given, pods).set_caching_options(False)
+
+    evaluate_only.__signature__ = inspect.Signature(inputs)  # type: ignore[attr-defined]
+    evaluate_only.__doc__ = doc
+    return dsl.pipeline(name="evaluate-only", description=doc.split("\n", 1)[0])(evaluate_only)
+
+
+PIPELINES = {"grpo-code": make_pipeline, "evaluate-only": make_evaluate_only}
 
 if __name__ == "__main__":
     from cli.main import main

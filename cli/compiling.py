@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from cli.images import settle_tag
+from cli.parameters import WHOLE, pipeline_option
 from cli.registry import NoDigest, by_digest
 from cli.revisions import code_version
 from components.images import image
@@ -40,12 +41,14 @@ class Fixed:
 
     pods: Pods
     cache_training: bool
+    pipeline: str = WHOLE
 
 
 def fixed_options() -> list[click.Option]:
     """The options that are fixed in the compiled file; `take_fixed` reads them."""
     size = "as Kubernetes writes it, for example 8Gi"
     return [
+        pipeline_option(),
         click.Option(["--cache-training/--no-cache-training"], default=False, help="Let KFP reuse train and evaluate."),
         click.Option(["--retries"], type=click.IntRange(0, 10), default=Pods.retries, show_default=True,
                      help="How often a lost pod is started again."),
@@ -76,7 +79,7 @@ def take_fixed(options: dict[str, Any]) -> Fixed:
         pull_secrets=tuple(taken["pull_secret"]),
         labels=dict(label.split("=", 1) for label in taken["pod_label"]),
     )
-    return Fixed(pods, taken["cache_training"])
+    return Fixed(pods, taken["cache_training"], taken["pipeline"])
 
 
 def check_fixed(taken: dict[str, Any]) -> None:
@@ -133,9 +136,9 @@ def write_pipeline(output: Path, fixed: Fixed) -> None:
     """Compile into a file; UserError when its place cannot be written."""
     from kfp.compiler import Compiler
 
-    from pipeline import make_pipeline
+    from pipeline import PIPELINES
 
-    pipeline = make_pipeline(cache_training=fixed.cache_training, pods=fixed.pods)
+    pipeline = PIPELINES[fixed.pipeline](cache_training=fixed.cache_training, pods=fixed.pods)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         # kfp.Compiler writes in place; the version is what makes KFP's cache notice changed code

@@ -21,7 +21,7 @@ from rich.console import Console
 from cli import revisions, summary
 from cli.cache import run_cache
 from cli.display import make_console, make_display, print_plain
-from cli.parameters import merged, pipeline_parameters
+from cli.parameters import WHOLE, all_parameters, merged
 from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
 from cli.sandbox import running_sandbox
 from cli.worker import Job
@@ -35,12 +35,13 @@ from components.shared.store import DEFAULT_STORE, STORE_VARIABLE, in_bucket, op
 
 EVALUATION = "evaluation.json"
 STEPS = ("check", "prepare", "filter", "train", "evaluate", "publish", "unchanged", "finish")
+STEPS_OF_EVALUATION = ("check", "prepare", "evaluate", "finish")
 TRAINING = ("train", "evaluate")  # what runs anew each time unless --reuse asks otherwise
 Say = Callable[[str], None]
 
 
-def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command: str) -> int:
-    """Run the pipeline with the given parameters over the defaults; returns the exit code.
+def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command: str, pipeline: str = WHOLE) -> int:
+    """Run a pipeline with the given parameters over the defaults; returns the exit code.
 
     run_id continues that run, or names a new one. reuse lets train and evaluate come from the cache too. command is
     what repeats this run, for the advice at the end. UserError and InfraError before anything is started.
@@ -48,8 +49,8 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
     console = make_console()
     say = partial(print_plain, console)
     named = _checked_run_id(run_id)
-    parameters = merged(given)
-    check(parameters)  # its warnings are told by the pipeline's own first step
+    parameters = merged(given, pipeline)
+    check({**merged({}), **parameters})  # its warnings are told by the pipeline's own first step
     parameters = revisions.resolve(parameters)
     files = RunFiles(_local_root(), named)
     again = f"{command} --run-id {files.run_id}"
@@ -60,7 +61,7 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
             say(f"warning: {warning}")
         start = time.monotonic()
         try:
-            outcome = _run(parameters, given, files, reuse=reuse, console=console)
+            outcome = _run(parameters, given, files, reuse=reuse, console=console, pipeline=pipeline)
         except KeyboardInterrupt:
             say(f"Stopped. What was finished is kept; go on with:\n  {again}")
             return 130
@@ -76,20 +77,21 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
         return 0
 
 
-def command_line(options: dict[str, Any], params_file: Path | None) -> str:
+def command_line(options: dict[str, Any], params_file: Path | None, pipeline: str = WHOLE) -> str:
     """The command that repeats a run with these options, as it can be pasted into a shell."""
     program = sys.executable
     if program.startswith(os.getcwd() + os.sep):
         program = os.path.relpath(program)
-    words = [program, "pipeline.py", "local", *(["--params", str(params_file)] if params_file else [])]
+    words = [program, "pipeline.py", "local", *([] if pipeline == WHOLE else ["--pipeline", pipeline])]
+    words += [*(["--params", str(params_file)] if params_file else [])]
     for name, value in options.items():
-        flag = pipeline_parameters()[name].flag
+        flag = all_parameters()[name].flag
         words += [flag if value else f"--no-{flag[2:]}"] if isinstance(value, bool) else [flag, str(value)]
     return shlex.join(words)
 
 
 def _unused(given: dict[str, Any], parameters: dict[str, Any]) -> list[str]:
-    if "max_train_samples" not in given or parameters["use_filter"]:
+    if "max_train_samples" not in given or parameters.get("use_filter", True):
         return []
     size = parameters["max_candidate_samples"]
     return [f"max_train_samples works only with use_filter; without it max_candidate_samples ({size}) sets the size."]
@@ -114,27 +116,29 @@ def _local_root() -> Path:
 
 
 def _run(
-    parameters: dict[str, Any], given: dict[str, Any], files: RunFiles, *, reuse: bool, console: Console
+    parameters: dict[str, Any], given: dict[str, Any], files: RunFiles, *, reuse: bool, console: Console, pipeline: str
 ) -> Outcome:
-    from pipeline import make_pipeline
+    from pipeline import PIPELINES
 
     with (
         run_cache(files.shared_cache, files.own_cache, fresh=() if reuse else TRAINING) as cache,
         _sandbox_variables(given, files, partial(print_plain, console)) as sandbox,
     ):
         job = Job(
-            pipeline=make_pipeline(cache_training=True, pods=None),
+            pipeline=PIPELINES[pipeline](cache_training=True, pods=None),
             arguments=parameters,
             artifacts=files.folder,
             cache=cache,
             log=files.log,
             environment=_environment(files) | sandbox,
         )
-        return follow(job, files, make_display(console, expected_steps(parameters)))
+        return follow(job, files, make_display(console, expected_steps(parameters, pipeline)))
 
 
-def expected_steps(parameters: dict[str, Any]) -> list[str]:
+def expected_steps(parameters: dict[str, Any], pipeline: str = WHOLE) -> list[str]:
     """The steps that a display shows from the start; one that comes all the same gets its row then."""
+    if pipeline != WHOLE:
+        return list(STEPS_OF_EVALUATION)
     asked_for = {"filter": parameters["use_filter"], "publish": bool(parameters["publish_as"]), "unchanged": False}
     return [step for step in STEPS if asked_for.get(step, True)]
 

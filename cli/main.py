@@ -71,22 +71,27 @@ commands = Verbs(
 )
 
 
-def _local(params: Path | None, run_id: str | None, reuse: bool, **options: Any) -> int:
-    """Run the whole pipeline on this machine: no cluster and no GPU needed."""
+def _local(params: Path | None, run_id: str | None, reuse: bool, pipeline: str, **options: Any) -> int:
+    """Run the pipeline on this machine: no cluster and no GPU needed."""
     from cli.local import command_line, run_local
 
-    repeat = command_line(parameters.asked(None, options), params)
-    return run_local(parameters.asked(params, options), run_id=run_id, reuse=reuse, command=repeat)
+    parameters.refuse_foreign(options, pipeline)
+    repeat = command_line(parameters.asked(None, options), params, pipeline)
+    given = parameters.asked(params, options)
+    return run_local(given, run_id=run_id, reuse=reuse, command=repeat, pipeline=pipeline)
 
 
 def local_command() -> click.Command:
     """The verb `local`, whose options are the pipeline's parameters."""
     own = [
+        parameters.pipeline_option(),
         parameters.file_option(),
         click.Option(["--run-id"], help="Id of an earlier run to go on with, or a name for a new one."),
         click.Option(["--reuse"], is_flag=True, help="Reuse training and evaluation too where nothing has changed."),
     ]
-    return click.Command("local", params=[*own, *parameters.options()], callback=_local, help=_local.__doc__)
+    return click.Command(
+        "local", params=[*own, *parameters.options(parameters.all_parameters())], callback=_local, help=_local.__doc__
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:

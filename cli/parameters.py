@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[type, str, str]] = {
     "Dict": (dict, "a JSON object", '{"name": "value"}'),
     "List": (list, "a JSON list", '[{"key": "name", "operator": "Exists"}]'),
 }
+WHOLE, EVALUATE_ONLY = "grpo-code", "evaluate-only"  # as pipeline.py names them
 READ: dict[type, Callable[[str], Any]] = {int: int, float: float, dict: json.loads, list: json.loads}
 
 
@@ -44,13 +45,35 @@ class Parameter:
         return "--" + self.name.replace("_", "-")
 
 
-@lru_cache(maxsize=1)
-def pipeline_parameters() -> dict[str, Parameter]:
-    """All parameters of the pipeline by name, in the order of its signature."""
-    from pipeline import grpo_code
+@lru_cache
+def pipeline_parameters(pipeline: str = WHOLE) -> dict[str, Parameter]:
+    """All parameters of a pipeline by name, in the order of its signature."""
+    from components.pods import Pods
+    from pipeline import PIPELINES, grpo_code
 
-    inputs = grpo_code.component_spec.inputs
+    made = grpo_code if pipeline == WHOLE else PIPELINES[pipeline](cache_training=False, pods=Pods())
+    inputs = made.component_spec.inputs
     return {name: Parameter(name, spec.type, spec.default, spec.description or "") for name, spec in inputs.items()}
+
+
+def all_parameters() -> dict[str, Parameter]:
+    """The parameters of all pipelines; what several have is the same in each."""
+    return {**pipeline_parameters(EVALUATE_ONLY), **pipeline_parameters()}
+
+
+def pipeline_option() -> click.Option:
+    """The option that chooses the pipeline."""
+    text = f"{WHOLE}, or {EVALUATE_ONLY}: a base, or tuned_model beside its base, on any problems, nothing trained."
+    names = click.Choice([WHOLE, EVALUATE_ONLY])
+    return click.Option(["--pipeline"], type=names, default=WHOLE, show_default=True, help=text)
+
+
+def refuse_foreign(options: Mapping[str, Any], pipeline: str) -> None:
+    """UserError for an option that the chosen pipeline has no use for."""
+    for name, value in options.items():
+        parameter = all_parameters().get(name)
+        if value is not None and parameter and name not in pipeline_parameters(pipeline):
+            raise UserError(f"{parameter.flag} is no parameter of the pipeline {pipeline}: leave it out.")
 
 
 def convert(parameter: Parameter, value: Any, *, named: str) -> Any:
@@ -95,10 +118,10 @@ def asked(file: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**(read_file(file) if file else {}), **from_line}
 
 
-def options() -> list[click.Option]:
-    """One click option per parameter; None means that the user did not give it."""
+def options(known: Mapping[str, Parameter] | None = None) -> list[click.Option]:
+    """One click option per parameter, of the whole pipeline or of those given; None: the user did not give it."""
     made = []
-    for parameter in pipeline_parameters().values():
+    for parameter in (pipeline_parameters() if known is None else known).values():
         shown = f"{parameter.help} [default: {show(parameter.default)}]"
         if parameter.kind == "Boolean":
             both = f"{parameter.flag}/--no-{parameter.flag[2:]}"
@@ -141,7 +164,7 @@ def read_file(file: Path) -> dict[str, Any]:
         raise UserError(f"The parameter file {file} cannot be read ({why}): give a TOML file in UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"The parameter file {file} is not TOML ({error}): write lines like `epochs = 1`.") from None
-    known, values = pipeline_parameters(), {}
+    known, values = all_parameters(), {}
     for key, value in table.items():
         name = key.replace("-", "_")
         if name not in known:
@@ -150,6 +173,9 @@ def read_file(file: Path) -> dict[str, Any]:
     return values
 
 
-def merged(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every parameter's value: the given ones over the defaults, in the order of the signature."""
-    return {name: given.get(name, parameter.default) for name, parameter in pipeline_parameters().items()}
+def merged(given: Mapping[str, Any], pipeline: str = WHOLE) -> dict[str, Any]:
+    """Every parameter's value: the given ones over the defaults, in the order of the signature.
+
+    What the pipeline has no parameter for is left out: a file may serve several.
+    """
+    return {name: given.get(name, parameter.default) for name, parameter in pipeline_parameters(pipeline).items()}

@@ -2,18 +2,21 @@
 
 from pathlib import Path
 
-from cli.parameters import pipeline_parameters, show
+from cli.parameters import EVALUATE_ONLY, all_parameters, pipeline_parameters, show
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 BEGIN, END = "<!-- parameters: written by `python -m cli.readme` -->", "<!-- end of parameters -->"
 
 
 def table() -> str:
-    """One row per parameter: its name, its default, its help."""
+    """One row per parameter: its name, its default, its help; last those of evaluate-only alone."""
     rows = ["| parameter | default | |", "|---|---|---|"]
-    for parameter in pipeline_parameters().values():
+    whole = pipeline_parameters()
+    own = {name: parameter for name, parameter in all_parameters().items() if name not in whole}
+    for name, parameter in {**whole, **own}.items():
         default = "" if parameter.default == "" else f"`{show(parameter.default)}`"
-        rows.append(f"| `{parameter.name}` | {default} | {parameter.help.replace('|', chr(92) + '|')} |")
+        text = f"{EVALUATE_ONLY} alone: {parameter.help}" if name in own else parameter.help
+        rows.append(f"| `{name}` | {default} | {text.replace('|', chr(92) + '|')} |")
     return "\n".join(rows)
 
 

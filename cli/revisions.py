@@ -19,10 +19,9 @@ def code_version(root: Path = ROOT) -> str:
 
 
 def resolve(given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters with code, model and data set pinned; refuses inputs that do not exist."""
+    """The parameters with code, model and data sets pinned; refuses inputs that do not exist."""
     return {
         **given,
-        "model_revision": revisions.model_revision(given["model_name"], given["model_revision"]),
-        "dataset_revision": revisions.dataset_revision(given["dataset"], given["dataset_revision"]),
+        **{name: revisions.pin(given, name) for name in revisions.REVISIONS},
         "code_version": given["code_version"] or code_version(),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.compiling import Fixed, compiled
 from cli.endpoint import Endpoint
-from cli.parameters import merged, pipeline_parameters
+from cli.parameters import WHOLE, all_parameters, merged
 from cli.revisions import code_version
 from components import revisions
 from components.settings import FIXED, check
@@ -34,24 +34,26 @@ class Place:
         return {"service_account": self.service_account or None, "pipeline_root": self.pipeline_root or None}
 
 
-def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = False) -> dict[str, Any]:
+def parameters_for_cluster(
+    given: dict[str, Any], say: Say, *, follow: bool = False, pipeline: str = WHOLE
+) -> dict[str, Any]:
     """All parameters, checked together, with what the run reads pinned; UserError for what pods could not read.
 
     follow leaves model and data set open, so that every run of a schedule takes the newest. What cannot be asked from
     here (a store without keys, a hub out of reach, what a run that is continued had read) is pinned by the run's first
     step, and `say` is told.
     """
-    parameters = merged(given)
-    for warning in check(parameters):
+    parameters = merged(given, pipeline)
+    for warning in check({**merged({}), **parameters}):
         say(f"warning: {warning}")
     revisions.refuse_what_no_pod_has(parameters)
     parameters["code_version"] = parameters["code_version"] or code_version()
     if follow:
         return parameters
-    for name, source, pin in (
-        ("model_revision", parameters["model_name"], revisions.model_revision),
-        ("dataset_revision", parameters["dataset"], revisions.dataset_revision),
-    ):
+    for name, parameter in revisions.SOURCES.items():
+        source = parameters[parameter]
+        if not source:
+            continue
         if parameters["resume_run"] and not revisions.PINNED.fullmatch(parameters[name]):
             say(
                 f"{source} is pinned by the run's first step, at what run {parameters['resume_run']} had read: "
@@ -62,7 +64,7 @@ def parameters_for_cluster(given: dict[str, Any], say: Say, *, follow: bool = Fa
             say(f"{source} is pinned by the run's first step: S3_ENDPOINT and its keys are not set here.")
             continue
         try:
-            parameters[name] = pin(source, parameters[name])
+            parameters[name] = revisions.pin(parameters, name)
         except HubUnreachable:
             say(f"{source} is pinned by the run's first step: the hub cannot be reached from here.")
     return parameters
@@ -132,7 +134,7 @@ def continued(endpoint: Endpoint, run_id: str, given: dict[str, Any], place: Pla
 
 def _parameters_of(run: Any) -> dict[str, Any]:
     """The parameters with which a run was started, of those that there still are."""
-    known = pipeline_parameters()
+    known = all_parameters()
     stored = (run.runtime_config.parameters if run.runtime_config else None) or {}
     return {name: typed(known[name].kind, value) for name, value in stored.items() if name in known}
 

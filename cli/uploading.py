@@ -14,6 +14,7 @@ from components.shared.store import in_bucket, open_store, upload_folder
 
 PIPELINE = "grpo-code"
 DEMO = "demo"
+REGRESSION = ROOT / "demo/regression.jsonl"
 # What the demo's tiny model needs, so that it also runs on a small node without a GPU.
 DEMO_PODS = {"gpus": "0", **{f"{step}_cpu": "500m" for step in ("prepare", "filter", "train", "evaluate")}}
 DEMO_PODS |= {f"{step}_memory": "2Gi" for step in ("prepare", "filter", "train", "evaluate")}
@@ -27,7 +28,7 @@ def upload(endpoint: Endpoint, fixed: Fixed) -> tuple[str, str, str, bool]:
     with compiled(fixed) as file, endpoint.spoken():
         client = endpoint.client
         name = f"{version_name()}-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
-        pipeline = client.get_pipeline_id(PIPELINE) or _create(endpoint)
+        pipeline = client.get_pipeline_id(fixed.pipeline) or _create(endpoint, fixed.pipeline)
         known = _versions(client, pipeline)
         if name in known:
             return pipeline, known[name], name, False
@@ -35,12 +36,10 @@ def upload(endpoint: Endpoint, fixed: Fixed) -> tuple[str, str, str, bool]:
     return pipeline, str(made.pipeline_version_id), name, True
 
 
-def _create(endpoint: Endpoint) -> str:
+def _create(endpoint: Endpoint, name: str) -> str:
     from kfp_server_api import V2beta1Pipeline
 
-    body = V2beta1Pipeline(
-        display_name=PIPELINE, description="GRPO for code", namespace=endpoint.namespace_of_runs or ""
-    )
+    body = V2beta1Pipeline(display_name=name, description="GRPO for code", namespace=endpoint.namespace_of_runs or "")
     return str(endpoint.client.pipelines.pipeline_service_create_pipeline(body).pipeline_id)
 
 
@@ -65,9 +64,11 @@ def upload_demo() -> str:
         )
     upload_model(store, f"{DEMO}/model", ROOT / "demo/model")
     upload_folder(store, f"{DEMO}/problems", ROOT / "demo/problems")
+    store.upload(f"{DEMO}/{REGRESSION.name}", REGRESSION)
     options = {
         "model_name": store.uri(f"{DEMO}/model"),
         "dataset": store.uri(f"{DEMO}/problems"),
+        "regression_dataset": store.uri(f"{DEMO}/{REGRESSION.name}"),
         **DEMO_PODS,
     }
     words = ["python", "pipeline.py", "run", "--params", str(Path("demo/parameters.toml"))]

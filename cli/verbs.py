@@ -39,11 +39,11 @@ def upload_command() -> click.Command:
 
 def _upload(**options: Any) -> None:
     """Upload the pipeline to Kubeflow Pipelines, as a new version of the same pipeline."""
-    from cli.uploading import PIPELINE, upload
+    from cli.uploading import upload
 
     endpoint, fixed = take_endpoint(options), take_fixed(options)
     pipeline, version, name, new = upload(endpoint, fixed)
-    click.echo(f"{'Uploaded' if new else 'There already:'} {PIPELINE}, version {name}")
+    click.echo(f"{'Uploaded' if new else 'There already:'} {fixed.pipeline}, version {name}")
     click.echo(f"  page   {endpoint.ui}/#/pipelines/details/{pipeline}/version/{version}")
     click.echo("  run it from that page, or with: python pipeline.py run")
 
@@ -76,13 +76,15 @@ def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> 
     if resume is not None:
         given, place = continued(endpoint, resume, given, place)
         fixed_given |= _kept(endpoint, resume)
-    wanted = parameters_for_cluster(given, note)
-    run_id = start_run(endpoint, take_fixed(fixed_given), wanted, place, name or f"grpo-code {wanted['model_name']}")
+    wanted = parameters_for_cluster(given, note, pipeline=fixed_given["pipeline"])
+    fixed = take_fixed(fixed_given)
+    run_id = start_run(endpoint, fixed, wanted, place, name or f"{fixed.pipeline} {wanted['model_name']}")
     click.echo(f"Started run {run_id}" + (f", which continues {wanted['resume_run']}" if resume is not None else ""))
     click.echo(f"  page     {endpoint.run_link(run_id)}")
     click.echo(f"  watch    python pipeline.py watch {run_id}")
     click.echo(f"  report   python pipeline.py report {wanted['resume_run'] or run_id}")
-    click.echo(f"  logs     python pipeline.py logs {run_id} train")
+    longest = "train" if fixed.pipeline == parameters.WHOLE else "evaluate"
+    click.echo(f"  logs     python pipeline.py logs {run_id} {longest}")
     click.echo(f"  stuck?   python pipeline.py doctor --run {run_id}")
     if follow:
         from cli.following import watch
@@ -132,7 +134,7 @@ def _schedule_create(cron: str, follow_revisions: bool, name: str | None, **opti
 
     when = parse_cron(cron)
     endpoint, fixed_given, place, given = _submitted(options)
-    wanted = parameters_for_cluster(given, note, follow=follow_revisions)
+    wanted = parameters_for_cluster(given, note, follow=follow_revisions, pipeline=fixed_given["pipeline"])
     made = schedule.create(endpoint, take_fixed(fixed_given), wanted, place, name=name or "grpo-code", cron=when)
     click.echo(f"Created schedule {made}: {when.words} (UTC)")
     click.echo("  next     " + ", ".join(f"{moment:%a %Y-%m-%d %H:%M:%S}" for moment in when.times))
@@ -230,7 +232,7 @@ def _submit_options(name_help: str) -> list[click.Parameter]:
 
 
 def _shared_options() -> list[click.Option]:
-    return [*fixed_options(), *endpoint_options(), *parameters.options()]
+    return [*fixed_options(), *endpoint_options(), *parameters.options(parameters.all_parameters())]
 
 
 def _submitted(options: dict[str, Any]) -> tuple[Endpoint, dict[str, Any], Place, dict[str, Any]]:
@@ -242,6 +244,7 @@ def _submitted(options: dict[str, Any]) -> tuple[Endpoint, dict[str, Any], Place
     fixed_given = {str(option.name): options.pop(option.name) for option in fixed_options()}
     check_fixed(fixed_given)
     place = Place(*(options.pop(name) for name in ("experiment", "service_account", "pipeline_root")))
+    parameters.refuse_foreign(options, fixed_given["pipeline"])
     given = parameters.asked(options.pop("params"), options)
     if given.get("resume_run"):
         raise UserError(

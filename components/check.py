@@ -38,6 +38,9 @@ def check(
     dataset: str,
     dataset_revision: str,
     candidate_splits: str,
+    hidden_tests: int,
+    regression_dataset: str,
+    regression_revision: str,
     temperature: float,
     top_p: float,
     micro_batch_size: int,
@@ -74,9 +77,17 @@ def check(
     store_secret: str,
     sandbox_secret: str,
     code_version: str,
+    training: bool,
+    tuned_model: str,
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Checked",
-    [("model_revision", str), ("dataset_revision", str), ("init_adapter", str), ("unchanged_since", str)],
+    [
+        ("model_revision", str),
+        ("dataset_revision", str),
+        ("regression_revision", str),
+        ("init_adapter", str),
+        ("unchanged_since", str),
+    ],
 ):
     """Refuse what cannot work, before a GPU is asked for, pin what the run reads, and say which run it would repeat."""
     given = dict(locals())
@@ -84,10 +95,14 @@ def check(
     from components.settings import check as check_together
     from components.shared.errors import reported
     from components.shared.progress import say
+    from components.shared.run import on_cluster
+    from components.shared.trained import refuse_missing
 
     with reported("check"):
         for warning in check_together(given):
             say("check", f"warning: {warning}")
         verify(given)
+        if tuned_model:
+            refuse_missing(tuned_model, on_cluster=on_cluster())
         found = pinned(given)
         return *found.values(), keep(given | found)

@@ -58,15 +58,14 @@ def _pinned_adapter(given: Mapping[str, Any]) -> str:
 
 def _pinned_revisions(given: Mapping[str, Any]) -> dict[str, str]:
     # A commit or digest that was taken at submit is what every step goes by; a directory may have moved since.
-    asked_for_both = given["model_revision"] and given["dataset_revision"]
-    if asked_for_both and not on_cluster():
+    read = [name for name, source in revisions.SOURCES.items() if given[source]]
+    if all(given[name] for name in read) and not on_cluster():
         return {name: given[name] for name in revisions.REVISIONS}
-    model = revisions.model_revision(given["model_name"], given["model_revision"])
-    data = revisions.dataset_revision(given["dataset"], given["dataset_revision"])
-    for what, asked, found in (("model", "model_revision", model), ("dataset", "dataset_revision", data)):
-        if given[asked] != found:
-            say("check", f"{what} is pinned at revision {found}")
-    return {"model_revision": model, "dataset_revision": data}
+    found = {name: revisions.pin(given, name) for name in revisions.REVISIONS}
+    for name, revision in found.items():
+        if given[name] != revision:
+            say("check", f"{revisions.SOURCES[name].removesuffix('_name')} is pinned at revision {revision}")
+    return found
 
 
 def keep(given: Mapping[str, Any]) -> str:

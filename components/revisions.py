@@ -1,6 +1,6 @@
-"""What exactly a run reads: its model and its data set, each pinned by a commit or a digest.
+"""What exactly a run reads: its model and its data sets, each pinned by a commit or a digest.
 
-Both values are parameters of the steps and so part of every cache key: an edited row or a moved tag is a miss. They
+The values are parameters of the steps and so part of every cache key: an edited row or a moved tag is a miss. They
 are pinned at submit, and again by the pipeline's first step for a run that was started without a submit or that is to
 follow the newest. Inputs that do not exist are refused here.
 """
@@ -18,8 +18,13 @@ from components.shared.model_hub import HUB_ID, hub_commit
 from components.shared.run import recorded
 from components.shared.store import Store, in_bucket, split_address
 
-REVISIONS = ("model_revision", "dataset_revision")
+REVISIONS = ("model_revision", "dataset_revision", "regression_revision")
 ADAPTER = "init_adapter"  # pinned by components/shared/initial.py
+SOURCES = {  # what each of them is the revision of
+    "model_revision": "model_name",
+    "dataset_revision": "dataset",
+    "regression_revision": "regression_dataset",
+}
 PINNED = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a commit or a digest, which nothing moves
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
@@ -37,17 +42,24 @@ def model_revision(name: str, revision: str) -> str:
     return hub_commit("model", name, revision or "main")
 
 
-def dataset_revision(dataset: str, revision: str) -> str:
+def pin(given: Mapping[str, Any], name: str) -> str:
+    """The commit or digest for one of REVISIONS; "" for a regression set that was not asked for."""
+    if name == "model_revision":
+        return model_revision(given["model_name"], given[name])
+    return dataset_revision(given[SOURCES[name]], given[name], name) if given[SOURCES[name]] else ""
+
+
+def dataset_revision(dataset: str, revision: str, parameter: str = "dataset_revision") -> str:
     """The data set's commit on the hub, or the digest of what files or an s3:// address hold."""
     if dataset in NAMED_DATASETS:
         return hub_commit("dataset", NAMED_DATASETS[dataset][0], revision or "main")
     if in_bucket(dataset):
-        return _agreed("dataset_revision", revision, _objects_digest(dataset), dataset)
+        return _agreed(parameter, revision, _objects_digest(dataset), dataset)
     path = Path(dataset).expanduser()
     if path.is_dir():
-        return _agreed("dataset_revision", revision, _folder_digest(path), dataset)
+        return _agreed(parameter, revision, _folder_digest(path), dataset)
     if path.is_file():
-        return _agreed("dataset_revision", revision, digest(path.parent, [path]), dataset)
+        return _agreed(parameter, revision, digest(path.parent, [path]), dataset)
     if path.suffix in DATA_SUFFIXES or not HUB_ID.fullmatch(dataset):
         raise UserError(f"The data set {dataset} does not exist: {DATASET_FORMS}.")
     return hub_commit("dataset", dataset, revision or "main")
@@ -55,7 +67,8 @@ def dataset_revision(dataset: str, revision: str) -> str:
 
 def refuse_what_no_pod_has(given: Mapping[str, Any]) -> None:
     """UserError for a model or data set on a cluster that is neither the hub's nor in a bucket."""
-    for name, forms in (("model_name", "a hub id"), ("dataset", "mbpp, a hub id")):
+    sets = ("dataset", "regression_dataset")
+    for name, forms in (("model_name", "a hub id"), *((name, "mbpp, a hub id") for name in sets if given[name])):
         value = given[name]
         if in_bucket(value) or value in NAMED_DATASETS:
             continue

@@ -63,6 +63,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_train_samples": (1, 10_000_000),
     "filter_samples": (2, 4096),
     "max_eval_samples": (2, 1_000_000),
+    "hidden_tests": (0, 200),
     "num_eval_examples": (2, 1_000_000),
     "eval_k": (1, 4096),
     "beta": (0, INFINITE),
@@ -80,6 +81,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "test_timeout_s": (0, 600),
     "infra_limit": (0, 1),
 }
+ADDRESSES = ("model_name", "dataset", "regression_dataset")
 NEVER_EMPTY = ("model_name", "dataset", "sandbox_url", "lora_target_modules")
 OPEN_BELOW = ("lr", "temperature", "top_p", "test_timeout_s")  # zero itself makes no sense for these
 # Keys of GRPOConfig that the product sets itself, each with the parameter to use instead (or why it is closed).
@@ -157,7 +159,7 @@ def _wrong_choices(given: Mapping[str, Any]) -> list[str]:
     wrong += [f"{name} is empty: it needs a value." for name in empty]
     parsed: list[Callable[[], object]] = [
         partial(tracker_names, given["trackers"]),
-        *(partial(bucket_and_key, given[name]) for name in ("model_name", "dataset") if in_bucket(given[name])),
+        *(partial(bucket_and_key, given[name]) for name in ADDRESSES if in_bucket(given[name])),
         *([] if "sandbox_url" in empty else [partial(addresses_in, given["sandbox_url"])]),
         *([partial(check_run_id, given["resume_run"], "resume_run")] if given["resume_run"] else []),
         *([partial(check_model_name, given["publish_as"], "publish_as")] if given["publish_as"] else []),

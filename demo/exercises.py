@@ -68,6 +68,11 @@ class Exercise:
         return f"{self.template}:{','.join(map(str, chosen))}"
 
     @property
+    def task(self) -> str:
+        """What is asked for, whatever the names: two exercises of one task are near-duplicates."""
+        return f"{self.template}:{','.join(map(str, self.constants))}"
+
+    @property
     def signature(self) -> str:
         """The line `def name(parameters):`, without a newline."""
         return f"def {self.name}({', '.join(self.parameters)}):"

@@ -85,18 +85,37 @@ def make_row(exercise: Exercise, task_id: int, split: str) -> Row:
     }
 
 
-def make_problem_set(families: tuple[Family, ...], *, sizes: Mapping[str, int], seed: int) -> dict[str, list[Row]]:
-    """Split name -> as many rows as `sizes` says; ids count on from split to split, no identity or prompt repeats."""
-    rng = random.Random(seed)
-    drawn: dict[str, list[Exercise]] = {split: [] for split in sizes}
-    seen = set[str]()
+def _draw(
+    drawn: dict[str, list[Exercise]],
+    sizes: Mapping[str, int],
+    families: tuple[Family, ...],
+    rng: random.Random,
+    seen: set[str],
+    not_again: set[str],
+) -> None:
+    """Draw exercises whose identity and prompt were not seen, and whose task is none of `not_again`, into `drawn`."""
     while any(len(drawn[split]) < size for split, size in sizes.items()):
         exercise = draw_exercise(rng, families)
         split = split_of(exercise)
-        if len(drawn[split]) == sizes[split] or seen & {exercise.identity, exercise.prompt}:
+        full = len(drawn.get(split, ())) == sizes.get(split, 0)
+        if full or exercise.task in not_again or seen & {exercise.identity, exercise.prompt}:
             continue
         seen |= {exercise.identity, exercise.prompt}
         drawn[split].append(exercise)
+
+
+def make_problem_set(families: tuple[Family, ...], *, sizes: Mapping[str, int], seed: int) -> dict[str, list[Row]]:
+    """Split name -> as many rows as `sizes` says; ids count on from split to split, no identity or prompt repeats.
+
+    No training row asks for what a row of another split asks for under other names.
+    """
+    rng = random.Random(seed)
+    drawn: dict[str, list[Exercise]] = {split: [] for split in sizes}
+    seen = set[str]()
+    _draw(drawn, sizes, families, rng, seen, set())
+    measured = {exercise.task for split, exercises in drawn.items() if split != "train" for exercise in exercises}
+    drawn["train"] = [exercise for exercise in drawn["train"] if exercise.task not in measured]
+    _draw(drawn, sizes, families, rng, seen, measured)
     task_ids = iter(range(1, sum(sizes.values()) + 1))
     return {
         split: [make_row(exercise, next(task_ids), split) for exercise in exercises]

@@ -6,12 +6,13 @@ import warnings
 from pathlib import Path
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 
 from cli import readme
 from cli.parameters import merged, pipeline_parameters
 from components.pods import Pods
 from components.settings import FIXED, check
-from pipeline import grpo_code, make_pipeline
+from pipeline import grpo_code, make_evaluate_only, make_pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 # The contract: names and defaults that users rely on.
@@ -37,6 +38,8 @@ DEFAULTS = {
     "precision": "auto",
     "dataset": "mbpp",
     "candidate_splits": "train,validation,prompt",
+    "hidden_tests": 24,
+    "regression_dataset": "",
     "temperature": 1.0,
     "top_p": 1.0,
     "keep_checkpoints": 2,
@@ -248,3 +251,36 @@ def test_on_one_machine_nothing_is_said_of_pods():
         warnings.simplefilter("error")
         pipeline = make_pipeline(cache_training=True, pods=None)
     assert not pipeline.platform_spec.platforms
+
+
+def test_evaluate_only_has_the_same_steps_pods_and_exit_handler():
+    alone = make_evaluate_only(cache_training=False, pods=Pods())
+    assert sorted(steps_of(alone)) == ["check", "evaluate", "fetch-model", "prepare"]
+    last = alone.pipeline_spec.root.dag.tasks["finish"]
+    assert list(last.dependent_tasks) == ["exit-handler-1"]
+    for step in ("check", "prepare", "evaluate", "finish"):
+        mine, whole = component(alone, step), component(grpo_code, step)
+        assert mine.input_definitions == whole.input_definitions
+    settings, places = settings_of(alone), settings_of(grpo_code)
+    assert settings["exec-evaluate"] == places["exec-evaluate"]
+
+
+def settings_of(pipeline):
+    """What each step's pod is like on a cluster, the parameters that it reads aside, which each pipeline numbers."""
+    executors = pipeline.platform_spec.platforms["kubernetes"].deployment_spec.executors
+    return {name: sorted(MessageToDict(struct)) for name, struct in executors.items()}
+
+
+def test_evaluate_only_trains_nothing_and_takes_its_model_from_an_address():
+    tasks = steps_of(make_evaluate_only(cache_training=False, pods=Pods()))
+    assert tasks["prepare"].inputs.parameters["max_candidate_samples"].runtime_value.constant.number_value == 0
+    assert not tasks["check"].inputs.parameters["training"].runtime_value.constant.bool_value
+    assert "model" not in tasks["evaluate"].inputs.artifacts
+    assert tasks["evaluate"].inputs.parameters["tuned_model"].component_input_parameter.endswith("tuned_model")
+    assert not tasks["evaluate"].caching_options.enable_cache
+
+
+def test_the_help_of_evaluate_only_is_the_whole_pipelines():
+    alone = pipeline_parameters("evaluate-only")
+    assert all(parameter.help.endswith(".") for parameter in alone.values())
+    assert alone["eval_k"] == pipeline_parameters()["eval_k"]

@@ -79,7 +79,7 @@ COMMIT = "0123456789" * 4
 
 def test_what_was_pinned_at_submit_stays(pod):
     given = merged({"model_revision": COMMIT, "dataset_revision": COMMIT[::-1]})
-    pins = {"model_revision": COMMIT, "dataset_revision": COMMIT[::-1], "init_adapter": ""}
+    pins = {"model_revision": COMMIT, "dataset_revision": COMMIT[::-1], "regression_revision": "", "init_adapter": ""}
     assert readiness.pinned(given) == pins
 
 
@@ -90,7 +90,12 @@ def test_what_was_not_pinned_is_pinned_now_and_said(pod, bucket, capsys):
     assert len(revision) == 64
     assert f"dataset is pinned at revision {revision}" in capsys.readouterr().out
     again = readiness.pinned({**given, "dataset_revision": revision})
-    assert again == {"model_revision": COMMIT, "dataset_revision": revision, "init_adapter": ""}
+    assert again == {
+        "model_revision": COMMIT,
+        "dataset_revision": revision,
+        "regression_revision": "",
+        "init_adapter": "",
+    }
     open_store().write("rows.jsonl", b'{"edited": 1}\n')
     with pytest.raises(UserError, match="leave it empty"):
         readiness.pinned({**given, "dataset_revision": revision})

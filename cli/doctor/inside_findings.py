@@ -6,6 +6,7 @@ from typing import Any
 from cli.doctor.finding import Finding, fail, ok, warn
 from cli.doctor.installation import Installation
 from components.pods import HUB_CLIENT
+from components.settings import ADDRESSES
 from components.shared.store import in_bucket
 
 
@@ -22,8 +23,8 @@ def store_finding(found: Mapping[str, str], place: Installation) -> Finding:
 
 
 def wanted_from_hub(given: Mapping[str, Any]) -> dict[str, str]:
-    """What these parameters name on the hub, by parameter: of model and data set those that are not in the store."""
-    return {name: given[name] for name in ("model_name", "dataset") if not in_bucket(given[name])}
+    """What these parameters name on the hub, by parameter: of model and data sets those that are not in the store."""
+    return {name: given[name] for name in ADDRESSES if given[name] and not in_bucket(given[name])}
 
 
 def hub_finding(found: Mapping[str, str], place: Installation) -> Finding:

@@ -1,17 +1,18 @@
-"""Base against tuned model, from judged trials at the same problems to the content of evaluation.json.
+"""Base against tuned model, or one model alone, from judged trials at problems to the content of evaluation.json.
 
 A problem counts with the trials that could be judged; where the infrastructure failed on all trials of a model the
 problem is dropped and counted, never scored as a failure.
 """
 
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from components.shared.attempts import Attempt, judged, passes
 from components.shared.grading import count_outcomes
-from components.shared.problem import Problem
+from components.shared.problem import GENERATED, Problem
 from components.shared.sandbox import Verdict
 from components.shared.statistics import Interval, mean_interval, minimum_detectable, pass_at_k, problems_to_settle
 
@@ -37,6 +38,11 @@ class Trial:
     def truncated(self) -> bool:
         return self.attempt.completion.truncated
 
+    @property
+    def misses_hidden(self) -> bool:
+        """Whether it passes the visible tests and fails a hidden one."""
+        return bool(self.verdict.passed) and self.hidden is not None and self.hidden.passed is False
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -57,15 +63,29 @@ class Tally:
         """Share of judged trials that pass: the unbiased pass@1 of the problem."""
         return Fraction(self.passes, self.judged)
 
-    def hidden_rates(self) -> tuple[Fraction, Fraction] | None:
-        """Shares that pass the visible tests, and those and the hidden ones; None when no trial is judged on both."""
+    def settled_on_hidden(self) -> list[Trial]:
+        """The trials that are judged on visible and hidden tests: a verdict that was lost on either says nothing."""
         settled = [one for one in self.trials if one.verdict.passed is not None]
-        settled = [one for one in settled if one.hidden is None or one.hidden.passed is not None]
-        if not settled:
-            return None
-        visible = sum(one.verdict.passed is True for one in settled)
-        both = sum(one.hidden is not None and one.hidden.passed is True for one in settled)
-        return Fraction(visible, len(settled)), Fraction(both, len(settled))
+        return [one for one in settled if not one.verdict.passed or (one.hidden and one.hidden.passed is not None)]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One model's trials at the problems on which it could be judged; dropped holds the ids of the others."""
+
+    problems: tuple[Problem, ...]
+    tallies: tuple[Tally, ...]
+    dropped: tuple[str, ...]
+    samples: int
+
+    @property
+    def pass_at_1(self) -> Interval:
+        """Mean pass@1, over problems."""
+        return mean_interval([float(tally.rate) for tally in self.tallies], low=0.0, high=1.0)
+
+    @property
+    def trials(self) -> list[Trial]:
+        return [trial for tally in self.tallies for trial in tally.trials]
 
 
 @dataclass(frozen=True)
@@ -102,12 +122,10 @@ class Comparison:
         """The gain in mean pass@1, over problems."""
         return mean_interval([float(pair.gain) for pair in self.pairs], low=-1.0, high=1.0)
 
-    def pass_at_1(self, model: str) -> Interval:
-        return mean_interval([float(tally.rate) for tally in self.tallies(model)], low=0.0, high=1.0)
-
-    def tallies(self, model: str) -> list[Tally]:
-        """The trials of `base` or `tuned`, in the problems' order."""
-        return [pair.base if model == "base" else pair.tuned for pair in self.pairs]
+    def scores(self, model: str) -> Scores:
+        """The part of `base` or `tuned`, in the problems' order."""
+        tallies = tuple(pair.base if model == "base" else pair.tuned for pair in self.pairs)
+        return Scores(tuple(pair.problem for pair in self.pairs), tallies, self.dropped, self.samples)
 
     def buckets(self) -> dict[str, list[Pair]]:
         """The pairs by what became of them; the largest change comes first, else the problems' order."""
@@ -131,48 +149,71 @@ def compare(
     return Comparison(tuple(pairs), tuple(dropped), samples)
 
 
+def scores_of(problems: Sequence[Problem], trials: Sequence[Sequence[Trial]], *, samples: int) -> Scores:
+    """One model's trials, of shape (problems, samples), without the problems that could not be judged."""
+    tallies = [Tally(tuple(row)) for row in trials]
+    kept = [(problem, tally) for problem, tally in zip(problems, tallies, strict=True) if tally.judged]
+    dropped = tuple(problem.task_id for problem, tally in zip(problems, tallies, strict=True) if not tally.judged)
+    return Scores(tuple(problem for problem, _ in kept), tuple(tally for _, tally in kept), dropped, samples)
+
+
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """The content of evaluation.json that the comparison decides; all rates are fractions."""
     difference = comparison.difference
     return {
-        "base": _model_json(comparison, "base"),
-        "tuned": _model_json(comparison, "tuned"),
+        **{model: model_json(comparison.scores(model)) for model in MODELS},
         "difference": {"pass_at_1": difference.mean, "ci95": [difference.low, difference.high]},
         "minimum_detectable": minimum_detectable(difference.standard_error),
         "problems": len(comparison.pairs),
         "samples_per_problem": comparison.samples,
         "buckets": {name: [pair.problem.task_id for pair in pairs] for name, pairs in comparison.buckets().items()},
-        "hidden_tests": hidden_tests(comparison),
+        "hidden_tests": hidden_tests({model: comparison.scores(model) for model in MODELS}),
         "within_noise": difference.holds_zero,
         "interval_method": difference.method,
-        "interval_too_narrow": difference.too_narrow,
         "standard_error": difference.standard_error,
         "problems_to_settle": problems_to_settle(difference, len(comparison.pairs)),
         "dropped": list(comparison.dropped),
         "per_problem": [
-            {
-                "task_id": pair.problem.task_id,
-                "base_passes": pair.base.passes,
-                "base_judged": pair.base.judged,
-                "tuned_passes": pair.tuned.passes,
-                "tuned_judged": pair.tuned.judged,
-            }
+            {"task_id": pair.problem.task_id, **_counts("base", pair.base), **_counts("tuned", pair.tuned)}
             for pair in comparison.pairs
         ],
     }
 
 
-def _model_json(comparison: Comparison, model: str) -> dict[str, Any]:
-    tallies = comparison.tallies(model)
-    trials = [trial for tally in tallies for trial in tally.trials]
-    interval = comparison.pass_at_1(model)
+def alone_as_json(scores: Scores) -> dict[str, Any]:
+    """The same for a base alone: no second model, so no difference."""
+    interval = scores.pass_at_1
+    return {
+        "base": model_json(scores),
+        "problems": len(scores.problems),
+        "samples_per_problem": scores.samples,
+        "hidden_tests": hidden_tests({"base": scores}),
+        "interval_method": interval.method,
+        "standard_error": interval.standard_error,
+        "dropped": list(scores.dropped),
+        "per_problem": [
+            {"task_id": problem.task_id, **_counts("base", tally)}
+            for problem, tally in zip(scores.problems, scores.tallies, strict=True)
+        ],
+    }
+
+
+def _counts(model: str, tally: Tally) -> dict[str, int]:
+    return {f"{model}_passes": tally.passes, f"{model}_judged": tally.judged}
+
+
+def model_json(scores: Scores) -> dict[str, Any]:
+    """One model's part; lengths are tokens of a completion."""
+    trials, interval = scores.trials, scores.pass_at_1
+    lengths = [len(trial.attempt.completion.token_ids) for trial in trials]
     return {
         "pass_at_1": interval.mean,
         "ci95": [interval.low, interval.high],
-        "pass_at_k": pass_at_ks(tallies, comparison.samples),
+        "pass_at_k": pass_at_ks(scores.tallies, scores.samples),
         "outcomes": count_outcomes([trial.verdict for trial in trials]),
         "truncated": _share(trials, lambda trial: trial.truncated),
         "infra": _share(trials, lambda trial: trial.verdict.passed is None),
+        "lengths": {"mean": statistics.mean(lengths), "median": statistics.median(lengths), "longest": max(lengths)},
     }
 
 
@@ -190,20 +231,50 @@ def pass_at_ks(tallies: Sequence[Tally], most: int) -> dict[str, float]:
     return rates
 
 
-def hidden_tests(comparison: Comparison) -> dict[str, Any] | None:
-    """pass@1 with and without hidden tests, over the problems that have some; None when none has.
+def hidden_tests(scores: Mapping[str, Scores]) -> dict[str, Any] | None:
+    """What the hidden tests say of each model, over the problems that have some; None when none has.
 
-    `gap` is what passes the visible tests but not the hidden ones: a gap that grows with training is a sign that the
-    model learns the tests and not the task.
+    Of the samples that were judged on both kinds of tests `visible` passes the visible ones, `visible_and_hidden` both,
+    and `gap` is the difference, as means over problems; passed_visible and failed_hidden count samples. With two models
+    only problems count on which both were judged, and `growth` is how much larger the tuned model's gap is: one that
+    grows with training is a sign that the model learns the tests and not the task. `generated`: of the problems, those
+    with tests that prepare has made.
     """
-    pairs = [pair for pair in comparison.pairs if pair.problem.hidden_tests]
-    both = [(pair.base.hidden_rates(), pair.tuned.hidden_rates()) for pair in pairs]
-    settled = [(base, tuned) for base, tuned in both if base is not None and tuned is not None]
-    if not settled:
+    rows: dict[str, dict[str, tuple[Problem, list[Trial]]]] = {}
+    for model, one in scores.items():
+        pairs = zip(one.problems, one.tallies, strict=True)
+        found = [(problem, tally.settled_on_hidden()) for problem, tally in pairs if problem.hidden_tests]
+        rows[model] = {problem.task_id: (problem, trials) for problem, trials in found if trials}
+    common = [task for task in next(iter(rows.values())) if all(task in of_model for of_model in rows.values())]
+    if not common:
         return None
-    answer: dict[str, Any] = {"problems": len(settled)}
-    for place, model in enumerate(MODELS):
-        visible = float(sum(rates[place][0] for rates in settled) / len(settled))
-        right = float(sum(rates[place][1] for rates in settled) / len(settled))
-        answer[model] = {"visible": visible, "visible_and_hidden": right, "gap": visible - right}
+    problems = [next(iter(rows.values()))[task][0] for task in common]
+    made = sum(GENERATED in problem.hidden_tests_from for problem in problems)
+    settled = {model: [of_model[task][1] for task in common] for model, of_model in rows.items()}
+    answer: dict[str, Any] = {"problems": len(common), "generated": made}
+    answer |= {model: _gap(trials) for model, trials in settled.items()}
+    if len(settled) == 2:
+        before, after = (_missed(trials) for trials in settled.values())
+        growth = mean_interval([float(b - a) for a, b in zip(before, after, strict=True)], low=-1.0, high=1.0)
+        answer["growth"] = {"gap": growth.mean, "ci95": [growth.low, growth.high]}
     return answer
+
+
+def _missed(rows: Sequence[Sequence[Trial]]) -> list[Fraction]:
+    return [Fraction(sum(one.misses_hidden for one in row), len(row)) for row in rows]
+
+
+def _gap(rows: Sequence[Sequence[Trial]]) -> dict[str, Any]:
+    """One model's hidden-test figures; each row holds a problem's settled trials."""
+    visible = [Fraction(sum(one.verdict.passed is True for one in row), len(row)) for row in rows]
+    missed = _missed(rows)
+    gap = mean_interval([float(share) for share in missed], low=0.0, high=1.0)
+    rate = float(sum(visible) / len(rows))
+    return {
+        "visible": rate,
+        "visible_and_hidden": float((sum(visible) - sum(missed)) / len(rows)),
+        "gap": gap.mean,
+        "gap_ci95": [gap.low, gap.high],
+        "passed_visible": sum(one.verdict.passed is True for row in rows for one in row),
+        "failed_hidden": sum(one.misses_hidden for row in rows for one in row),
+    }

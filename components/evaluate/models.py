@@ -1,92 +1,90 @@
-"""Base and tuned model, one after the other, as they were in training; and their judged trials.
+"""Base and tuned model, one after the other, as they were in training.
 
 An adapter is put on the base that has just been evaluated and is never merged into it: what is measured is what is
-shipped, and merging in bf16 can lose small updates.
+shipped, and merging in bf16 can lose small updates. A model is loaded when its first sample is drawn: where the store
+has them all, none is.
 """
 
-import gc
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from components.evaluate.comparison import Trial
-from components.shared.attempts import Attempt, attempt
+from components.evaluate.comparison import MODELS
 from components.shared.errors import UserError
-from components.shared.grading import Grader
-from components.shared.models import MODEL_JSON, load_adapter, load_model, resolve_precision
-from components.shared.problem import Problem
-from components.shared.progress import Progress
-from components.shared.sampling import Sampling
-
-KINDS = ("adapter", "model")
-
-
-def read_trained(folder: Path) -> dict[str, Any]:
-    """What model.json in train's output says: kind, method, base, revision, …; UserError when it is not there."""
-    try:
-        facts = json.loads((folder / MODEL_JSON).read_text())
-        kind = facts["kind"]
-    except (OSError, ValueError, KeyError):
-        raise UserError(
-            f"{folder} holds no trained model: a readable {MODEL_JSON}, as train writes it, is needed."
-        ) from None
-    if kind not in KINDS or not (folder / kind).is_dir():
-        raise UserError(f"{folder / MODEL_JSON} names kind {kind!r}, but there is no such folder beside it.")
-    return dict(facts)
+from components.shared.models import (
+    device,
+    free_memory,
+    load_adapter,
+    load_base,
+    load_model,
+    load_tokenizer,
+    resolve_precision,
+)
+from components.shared.run import digest_of
+from components.shared.trained import read_trained
 
 
 def tuned_from(base: Any, folder: Path, *, kind: str, precision: str) -> Any:
     """The tuned model: the adapter on `base`, or the model of full fine-tuning, once the caller's base is gone."""
     if kind == "adapter":
-        return load_adapter(base, folder / "adapter")
+        try:
+            return load_adapter(base, folder / "adapter")
+        except (RuntimeError, ValueError, OSError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise UserError(f"The adapter in {folder} does not fit this base ({reason}): give its own base.") from None
     return load_model(str(folder / "model"), "", resolve_precision(precision))
 
 
-def free_memory() -> None:
-    """Give the memory of models that are no longer referenced back to the device."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+class Subjects:
+    """The models that are evaluated: base and tuned, or the base alone; never both in memory in full."""
 
+    def __init__(self, given: Mapping[str, Any], folder: Path | None) -> None:
+        """given: the step's parameters. folder: what train wrote; None for the base alone. UserError if unusable."""
+        self.given, self.folder = given, folder
+        self.trained = read_trained(folder) if folder else None
+        self.method = str(self.trained["method"]) if self.trained else "lora"
+        self.source = given["model_name"], given["model_revision"]
+        self.which = ""
+        self.model: Any = None
+        self._tokenizer: Any = None
 
-def trials(
-    model: Any,
-    tokenizer: Any,
-    problems: Sequence[Problem],
-    sampling: Sampling,
-    grader: Grader,
-    *,
-    name: str,
-    samples: int,
-    seed: int,
-) -> list[list[Trial]]:
-    """`samples` trials of the model at each problem, in the problems' order; name is for the progress line."""
-    progress = Progress("evaluate", f"{name} model", len(problems) * samples, unit="completions")
-    attempts = attempt(
-        model,
-        tokenizer,
-        problems,
-        sampling,
-        samples=samples,
-        seed=seed,
-        grader=grader,
-        on_progress=progress.update,
-    )
-    found = {
-        (row, place): _on_hidden_tests(problem, one)
-        for row, problem in enumerate(problems)
-        for place, one in enumerate(attempts[row])
-        if problem.hidden_tests and one.verdict.passed
-    }
-    hidden = dict(zip(found, grader.grade(list(found.values())), strict=True))
-    return [
-        [Trial(one, hidden.get((row, place))) for place, one in enumerate(group)] for row, group in enumerate(attempts)
-    ]
+    @property
+    def names(self) -> tuple[str, ...]:
+        return MODELS if self.trained else MODELS[:1]
 
+    @property
+    def tokenizer(self) -> Any:
+        if self._tokenizer is None:
+            self._tokenizer = load_tokenizer(*self.source, use_chat_template=self.given["use_chat_template"])
+        return self._tokenizer
 
-def _on_hidden_tests(problem: Problem, passed: Attempt) -> tuple[Problem, str]:
-    """What to judge so that the hidden tests decide; they never were a reward."""
-    return problem.model_copy(update={"tests": problem.hidden_tests}), passed.program
+    def identity(self, which: str) -> dict[str, Any]:
+        """All that decides what the model says, for the key under which its samples are kept."""
+        facts: dict[str, Any] = {
+            "source": self.source,
+            "four_bit": self.method == "qlora",
+            "dtype": str(resolve_precision(self.given["precision"])),
+            "device": device().type,
+        }
+        if which == "tuned" and self.folder and self.trained:
+            weights = sorted(path for path in (self.folder / self.trained["kind"]).rglob("*") if path.is_file())
+            facts["trained"] = [(path.name, digest_of(path)) for path in weights if path.suffix != ".md"]
+        return facts
+
+    def load(self, which: str) -> Any:
+        """The model `base` or `tuned`; base comes before tuned, whose adapter is then put onto it."""
+        if self.which == which:
+            return self.model
+        precision = self.given["precision"]
+        if which == "base":
+            self.model = load_base(*self.source, method=self.method, precision=precision)
+        elif self.folder and self.trained:
+            kind = self.trained["kind"]
+            base = None
+            if kind == "adapter":
+                base = self.model or load_base(*self.source, method=self.method, precision=precision)
+            self.model = None
+            free_memory()
+            self.model = tuned_from(base, self.folder, kind=kind, precision=precision)
+        self.which = which
+        return self.model

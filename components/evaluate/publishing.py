@@ -17,12 +17,12 @@ import torch
 
 from components.evaluate.comparison import Comparison, Trial, as_json, compare
 from components.evaluate.evaluation import EVALUATION, seed_of
-from components.evaluate.models import free_memory, tuned_from
+from components.evaluate.models import tuned_from
 from components.shared import published
 from components.shared.attempts import attempt
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
-from components.shared.models import load_base, load_tokenizer
+from components.shared.models import free_memory, load_base, load_tokenizer
 from components.shared.pages import percent, points
 from components.shared.problem import VALIDATION, Problem, read_problems
 from components.shared.progress import Progress, say

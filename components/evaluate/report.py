@@ -1,264 +1,211 @@
-"""The evaluation page: did it learn, by how much, how sure; then the figures; then real code from all four buckets."""
+"""The evaluation page: did it learn, by how much, how sure; then the figures; then real code from all buckets."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from components.evaluate.comparison import MODELS, Comparison, Pair, Tally, Trial
+from components.evaluate.cards import buckets_alone, buckets_of_pairs, hidden_cards
+from components.evaluate.comparison import Comparison, Scores
+from components.evaluate.wording import (
+    NAMES,
+    bare,
+    explanation,
+    headline,
+    hidden_sentence,
+    hidden_source,
+    models_in,
+    regression_sentence,
+    size,
+    warnings,
+)
 from components.shared.charts import BEFORE_AND_AFTER, bar_chart, count_chart, interval_chart
-from components.shared.pages import clip, number, percent, points, render
-from components.shared.problem import Problem
+from components.shared.pages import number, percent, points, render
 from components.shared.progress import duration
 
-CARDS = 8  # shown of each bucket
 OUTCOMES = ("passed", "failed", "error", "timeout", "memory", "syntax", "rejected", "infra")
-NAMES = {"base": "base model", "tuned": "tuned model"}
-BUCKET_TEXTS = {
-    "improved": ("Improved", "The tuned model passes more often than the base. Largest gain first."),
-    "regressed": ("Regressed", "The tuned model passes less often than the base. Largest loss first."),
-    "both": ("Solved as often as before", "Both models pass, equally often."),
-    "neither": ("Solved by neither", "No sample of either model passes."),
-}
+MOST_ROWS = 1000  # of the table of problems; evaluation.json has them all
 
 
-@dataclass(frozen=True)
-class ShownSample:
-    """One program on a card; passed decides its colour."""
-
-    label: str
-    passed: bool
-    code: str
-    note: str
-
-
-def make_report(comparison: Comparison, content: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """The page as HTML. content: what evaluation.json holds. given: the step's parameters."""
+def make_report(result: Comparison | Scores, content: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """The page as HTML. result: the trials. content: what evaluation.json holds. given: the step's parameters."""
+    hidden = content["hidden_tests"]
+    control = content["reward"] == "random"
     return render(
         "evaluation.html",
-        title=f"Evaluation {content['run_id']}",
+        title=f"{'Control with random rewards: e' if control else 'E'}valuation {content['run_id']}",
         refresh_seconds=None,
         run=content["run_id"],
-        control=content["reward"] == "random",
+        control=control,
         headline=headline(content),
         explanation=explanation(content),
         warnings=warnings(content),
         stats=stats(content),
-        charts=charts(comparison, content),
+        charts=charts(result, content),
+        models=models_in(content),
+        outcomes=outcome_rows(content),
         pass_at_k=pass_at_k_rows(content),
         hidden=hidden_rows(content),
-        hidden_problems=(content["hidden_tests"] or {}).get("problems"),
-        buckets=[bucket(name, comparison.buckets()[name]) for name in BUCKET_TEXTS],
+        hidden_text=[hidden_source(hidden), hidden_sentence(hidden)] if hidden else [],
+        hidden_cards=hidden_cards(scores_by_model(result)) if hidden else [],
+        regression=regression_rows(content),
+        regression_text=regression_sentence(content) if content["regression"] else "",
+        problems=problem_rows(content),
+        problems_left_out=max(0, len(content["per_problem"]) - MOST_ROWS),
+        buckets=buckets_of_pairs(result.buckets()) if isinstance(result, Comparison) else buckets_alone(result),
         settings=settings(content, given),
     )
 
 
-def headline(content: Mapping[str, Any]) -> str:
-    """The result in one sentence."""
-    change = f"from {percent(content['base']['pass_at_1'])} to {percent(content['tuned']['pass_at_1'])}"
-    gained = content["difference"]["pass_at_1"] > 0
-    if content["reward"] == "random":
-        sure = (
-            "within noise, as it should be" if content["within_noise"] else "beyond noise, although no test taught it"
-        )
-        return f"Control run with random rewards: pass@1 went {change}, {sure}."
-    if content["within_noise"]:
-        return f"Within noise: pass@1 went {change}, which cannot be told from no change."
-    if gained:
-        return f"It learned: pass@1 rose {change}."
-    return f"It got worse: pass@1 fell {change}."
-
-
-def explanation(content: Mapping[str, Any]) -> str:
-    """By how much, how sure, and how much evaluation would settle it."""
-    difference = content["difference"]
-    low, high = difference["ci95"]
-    size = f"{content['problems']} held-out problems with {content['samples_per_problem']} samples of each model"
-    text = (
-        f"The difference is {points(difference['pass_at_1'])}; the 95\N{NO-BREAK SPACE}% interval goes from "
-        f"{_bare(low)} to {points(high)}, over {size}. "
-    )
-    if not content["within_noise"]:
-        return text + "Zero is outside the interval, so the change is more than luck of the samples and problems."
-    text += f"Zero is inside: an evaluation of this size finds only differences of {_size(content)} or more. "
-    needed = content["problems_to_settle"]
-    if needed is None:
-        return text + "The measured difference is exactly zero, so no size of evaluation is sure to settle it."
-    return text + f"About {number(needed)} problems would settle whether a difference as large as this one is real."
-
-
-def _bare(difference: float) -> str:
-    return points(difference).removesuffix(" points")
-
-
-def _size(content: Mapping[str, Any]) -> str:
-    return points(content["minimum_detectable"]).removeprefix("+")
-
-
-def warnings(content: Mapping[str, Any]) -> list[str]:
-    """What limits the result, one sentence each."""
-    found = []
-    if content["interval_too_narrow"]:
-        found.append("Fewer than five problems changed, so the interval is narrower than a 95 % interval should be.")
-    if content["dropped"]:
-        found.append(f"{len(content['dropped'])} problems were left out: the sandbox could not judge them.")
-    missing = content["requested_problems"] - content["problems"] - len(content["dropped"])
-    if missing > 0:
-        found.append(f"{content['requested_problems']} problems were asked for; the held-out pool has {missing} fewer.")
-    for model in MODELS:
-        if content[model]["truncated"] > 0.2:
-            share = percent(content[model]["truncated"], 0)
-            found.append(f"{share} of the {NAMES[model]}'s completions were truncated: raise max_completion_length.")
-    return found
+def scores_by_model(result: Comparison | Scores) -> dict[str, Scores]:
+    """Each model's scores, in the order of models_in."""
+    if isinstance(result, Scores):
+        return {"base": result}
+    return {model: result.scores(model) for model in ("base", "tuned")}
 
 
 def stats(content: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """(label, value, note) of the tiles."""
-    low, high = content["difference"]["ci95"]
     tiles = [
         (NAMES[model].capitalize(), percent(content[model]["pass_at_1"]), f"pass@1, interval {_range(content[model])}")
-        for model in MODELS
+        for model in models_in(content)
     ]
-    return [
-        *tiles,
-        ("Difference", points(content["difference"]["pass_at_1"]), f"95 % interval {_bare(low)} to {_bare(high)}"),
-        ("Could have shown", _size(content), "smallest difference found with 80 % power"),
-        ("Problems", number(content["problems"]), f"{content['samples_per_problem']} samples of each model"),
-    ]
+    each = "samples of each model" if "tuned" in content else "samples each"
+    if "tuned" in content:
+        low, high = content["difference"]["ci95"]
+        found, planned = size(content["minimum_detectable"]), size(content["planned"]["minimum_detectable"])
+        tiles += [
+            ("Difference", points(content["difference"]["pass_at_1"]), f"95 % interval {bare(low)} to {bare(high)}"),
+            ("Could have shown", found, f"smallest difference found with 80 % power; {planned} were planned"),
+        ]
+    return [*tiles, ("Problems", number(content["problems"]), f"{content['samples_per_problem']} {each}")]
 
 
 def _range(model: Mapping[str, Any]) -> str:
     return f"{percent(model['ci95'][0])} to {percent(model['ci95'][1])}"
 
 
-def charts(comparison: Comparison, content: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+def charts(result: Comparison | Scores, content: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     """(name, chart, how to read it)."""
-    difference = content["difference"]
-    rates = [(model, content[model]["pass_at_1"], *content[model]["ci95"]) for model in MODELS]
-    gain = [("tuned − base", difference["pass_at_1"], *difference["ci95"])]
-    outcomes = [name for name in OUTCOMES if any(content[model]["outcomes"].get(name) for model in MODELS)]
-    counts = {model: [content[model]["outcomes"].get(name, 0) for name in outcomes] for model in MODELS}
-    samples = comparison.samples
-    places = Counter((float(pair.base.passes), float(pair.tuned.passes)) for pair in comparison.pairs)
+    models, samples = models_in(content), content["samples_per_problem"]
+    outcomes = [name for name in OUTCOMES if any(content[model]["outcomes"].get(name) for model in models)]
+    counts = {model: [content[model]["outcomes"].get(name, 0) for name in outcomes] for model in models}
+    rates = [(model, content[model]["pass_at_1"], *content[model]["ci95"]) for model in models]
+    own = "Each model's own interval. The two share their problems, so only the difference says whether it learned."
+    found = [
+        (
+            "pass@1 of each model" if len(models) == 2 else "pass@1",
+            interval_chart(rates, x_label="pass@1", percent=True, colours=BEFORE_AND_AFTER),
+            own if len(models) == 2 else "The dot is what was measured, the bar its 95 % interval.",
+        ),
+        _problems_chart(result, samples),
+        (
+            "What became of the samples",
+            bar_chart(outcomes, counts, x_label="samples", colours=BEFORE_AND_AFTER),
+            "All samples by the first test that did not pass: failed is a wrong answer, error an exception.",
+        ),
+    ]
+    if "tuned" not in content:
+        return found
+    gain = [("tuned − base", content["difference"]["pass_at_1"], *content["difference"]["ci95"])]
     return [
         (
             "Difference in pass@1",
             interval_chart(gain, x_label="tuned minus base", reference=0.0, percent=True),
             "The dot is what was measured, the bar its 95 % interval; a bar across the dashed line is within noise.",
         ),
-        (
-            "pass@1 of each model",
-            interval_chart(rates, x_label="pass@1", percent=True, colours=BEFORE_AND_AFTER),
-            "Each model's own interval. The two share their problems, so only the difference says whether it learned.",
-        ),
-        (
-            "Problem by problem",
-            count_chart(
-                places, x_label=f"passes of base, of {samples}", y_label=f"passes of tuned, of {samples}",
-                largest=float(samples),
-            ),
-            "Each disc is the number of problems with these passes; above the dashed line the tuned model is better.",
-        ),
-        (
-            "What became of the samples",
-            bar_chart(outcomes, counts, x_label="samples", colours=BEFORE_AND_AFTER),
-            "All samples by the first test that did not pass: failed is a wrong answer, error an exception.",
-        ),
-    ]  # fmt: skip
+        *found,
+    ]
 
 
-def pass_at_k_rows(content: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """(k, base, tuned, difference) for k = 1, 2, 4, … and the largest k there is."""
-    base, tuned = content["base"]["pass_at_k"], content["tuned"]["pass_at_k"]
-    known = [int(k) for k in base if k in tuned]
+def _problems_chart(result: Comparison | Scores, samples: int) -> tuple[str, Any, str]:
+    if isinstance(result, Scores):
+        counts = Counter(tally.passes for tally in result.tallies)
+        sizes = [counts[passes] for passes in range(samples + 1)]
+        groups = [f"{passes} of {samples}" for passes in range(samples + 1)]
+        chart = bar_chart(groups, {"problems": sizes}, x_label="problems")
+        return "Problem by problem", chart, "How many problems had so many passing samples."
+    places = Counter((float(pair.base.passes), float(pair.tuned.passes)) for pair in result.pairs)
+    chart = count_chart(
+        places, x_label=f"passes of base, of {samples}", y_label=f"passes of tuned, of {samples}",
+        largest=float(samples),
+    )  # fmt: skip
+    text = "Each disc is the number of problems with these passes; above the dashed line the tuned model is better."
+    return "Problem by problem", chart, text
+
+
+def outcome_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """What the samples were, a column a model: pass rates, kinds of outcome, truncation, length in tokens."""
+    models = models_in(content)
+    names = [name for name in OUTCOMES if any(content[model]["outcomes"].get(name) for model in models)]
+    drawn = {model: sum(content[model]["outcomes"].values()) for model in models}
+    rows = [
+        ("pass@1, sampled", [percent(content[model]["pass_at_1"]) for model in models]),
+        ("pass@1, greedy", [percent(content["greedy"][model]["pass_at_1"]) for model in models]),
+        *[
+            (f"outcome {name}", [percent(content[model]["outcomes"].get(name, 0) / drawn[model]) for model in models])
+            for name in names
+        ],
+        ("truncated", [percent(content[model]["truncated"]) for model in models]),
+        ("tokens, mean", [number(content[model]["lengths"]["mean"]) for model in models]),
+        ("tokens, longest", [number(content[model]["lengths"]["longest"]) for model in models]),
+    ]
+    return [(name, *cells) for name, cells in rows]
+
+
+def pass_at_k_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """(k, base, tuned, difference) for k = 1, 2, 4, … and the largest k there is; (k, base) for a base alone."""
+    models = models_in(content)
+    rates = [content[model]["pass_at_k"] for model in models]
+    known = [int(k) for k in rates[0] if all(k in of_model for of_model in rates)]
     shown = [k for k in known if k & (k - 1) == 0 or k == max(known) or len(known) <= 8]
+    rows = []
+    for k in shown:
+        cells = [of_model[str(k)] for of_model in rates]
+        change = [points(cells[1] - cells[0])] if len(cells) == 2 else []
+        rows.append((f"pass@{k}", *map(percent, cells), *change))
+    return rows
+
+
+def hidden_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """(model, passes visible tests, passes hidden ones too, gap, samples); none without hidden tests."""
+    hidden = content["hidden_tests"]
+    rows: list[tuple[str, ...]] = []
+    for model in models_in(content) if hidden else ():
+        found = hidden[model]
+        low, high = found["gap_ci95"]
+        rows.append(
+            (
+                NAMES[model],
+                percent(found["visible"]),
+                percent(found["visible_and_hidden"]),
+                f"{size(found['gap'])} ({100 * low:.1f} to {100 * high:.1f})",
+                f"{found['failed_hidden']} of {found['passed_visible']}",
+            )
+        )
+    return rows
+
+
+def regression_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """(model, pass@1, interval, truncated) on the regression problems; none without them."""
+    found = content["regression"]
     return [
-        (f"pass@{k}", percent(base[str(k)]), percent(tuned[str(k)]), points(tuned[str(k)] - base[str(k)]))
-        for k in shown
+        (NAMES[model], percent(found[model]["pass_at_1"]), _range(found[model]), percent(found[model]["truncated"]))
+        for model in (models_in(found) if found else ())
     ]
 
 
-def hidden_rows(content: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """(model, passes visible tests, passes hidden ones too, gap); none without hidden tests."""
-    hidden = content["hidden_tests"]
-    if hidden is None:
-        return []
+def problem_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """(problem, passes by model, greedy by model): every problem in one line."""
+    models = models_in(content)
+    greedy = {model: set(content["greedy"][model]["passed"]) for model in models}
     return [
         (
-            NAMES[model],
-            percent(hidden[model]["visible"]),
-            percent(hidden[model]["visible_and_hidden"]),
-            points(hidden[model]["gap"]).removeprefix("+"),
+            row["task_id"],
+            *[f"{row[f'{model}_passes']} of {row[f'{model}_judged']}" for model in models],
+            *["passes" if row["task_id"] in greedy[model] else "–" for model in models],
         )
-        for model in MODELS
+        for row in content["per_problem"][:MOST_ROWS]
     ]
-
-
-def bucket(name: str, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """One section of cards, and the ids of the problems that have no card."""
-    title, text = BUCKET_TEXTS[name]
-    rest = [pair.problem.task_id for pair in pairs[CARDS:]]
-    return {
-        "title": title,
-        "count": len(pairs),
-        "text": text,
-        "cards": [card(pair) for pair in pairs[:CARDS]],
-        "more": f"{len(rest)} more: {clip(', '.join(rest), 600)}" if rest else "",
-    }
-
-
-def card(pair: Pair) -> dict[str, Any]:
-    """A problem, both models' counts, and the samples that show the change."""
-    facts = [
-        f"{name} {tally.passes} of {tally.judged}" for name, tally in zip(MODELS, (pair.base, pair.tuned), strict=True)
-    ]
-    return {
-        "name": f"Problem {pair.problem.task_id}",
-        "text": clip(task_of(pair.problem), 400),
-        "facts": facts,
-        "samples": samples_of(pair),
-    }
-
-
-def task_of(problem: Problem) -> str:
-    """What the problem asks for: the prompt without prelude and signature."""
-    text = problem.prompt.removesuffix(problem.signature).rstrip()
-    return text.removesuffix(problem.prelude.rstrip()).rstrip()
-
-
-def samples_of(pair: Pair) -> list[ShownSample]:
-    """A passing sample where there is one, the tuned model's first, and where the models differ a failing one of the
-    other kind: the base's before an improvement, the tuned model's after a regression."""
-    tallies = {"tuned": pair.tuned, "base": pair.base}
-    passing = next(((model, one) for model, tally in tallies.items() if (one := find(tally, passed=True))), None)
-    failing_model = "base" if pair.bucket == "improved" else "tuned"
-    failing = find(tallies[failing_model], passed=False)
-    shown = [shown_sample(pair.problem, *passing)] if passing else []
-    if failing is not None and (passing is None or pair.bucket in ("improved", "regressed")):
-        shown.append(shown_sample(pair.problem, failing_model, failing))
-    return shown
-
-
-def find(tally: Tally, *, passed: bool) -> Trial | None:
-    """The first trial that passed (rather one that passes the hidden tests too), or the first that failed."""
-    fitting = [trial for trial in tally.trials if trial.verdict.passed is passed]
-    fitting.sort(key=lambda trial: trial.hidden is not None and trial.hidden.passed is not True)
-    return fitting[0] if fitting else None
-
-
-def shown_sample(problem: Problem, model: str, trial: Trial) -> ShownSample:
-    """A sample with a label that says whose it is and whether it passes, and the test that it fails."""
-    verdict = trial.verdict
-    if verdict.passed:
-        misses = trial.hidden is not None and trial.hidden.passed is False
-        note = "It passes the visible tests but not the hidden ones." if misses else ""
-        return ShownSample(f"Passing sample of the {NAMES[model]}", True, trial.attempt.program, note)
-    cut = ", truncated" if trial.truncated else ""
-    label = f"Failing sample of the {NAMES[model]}: {verdict.outcome}{cut}"
-    place = verdict.failing_test
-    detail = verdict.detail or (verdict.tests[place].detail if place is not None else "")
-    test = f"Fails {problem.tests[place]}" if place is not None else ""
-    return ShownSample(label, False, trial.attempt.program, clip(" · ".join(part for part in (test, detail) if part)))
 
 
 def settings(content: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -268,8 +215,10 @@ def settings(content: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple
     seeds = ", ".join(f"{model} {seed}" for model, seed in content["seeds"].items())
     return [
         ("run", content["run_id"]),
-        ("method", content["method"]),
-        *[(name, value) for name, value in rows if value],
+        ("method", content["method"] or ""),
+        ("tuned_model", content["tuned_model"]),
+        *rows,
+        ("reward", content["reward"]),
         ("seed", f"{given['seed']} (sampling: {seeds})"),
         ("interval", content["interval_method"]),
         ("time", duration(content["seconds"])),

@@ -1,4 +1,4 @@
-"""The step: read a data set, make problems of its rows, check their references, write the problem set.
+"""The step: read a data set, make problems of its rows, have them check themselves, write the problem set.
 
 It runs without torch and without a GPU. What it writes stands in components/shared/problem.py; beside that a record of
 what was read and chosen, prepare/counts.json.
@@ -6,23 +6,25 @@ what was read and chosen, prepare/counts.json.
 
 import json
 import shutil
-import statistics
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from components.prepare.card import card_page
+from components.prepare.counts import counts_of
+from components.prepare.hidden import HiddenTests
 from components.prepare.raw import RawData
 from components.prepare.references import References
-from components.prepare.rows import Row, check_row, to_problem
+from components.prepare.regression import answered, regression_problems
+from components.prepare.rows import check_row, to_problem, unusable_row
 from components.prepare.selection import Selection, select
 from components.prepare.signature import UnusableRow
 from components.prepare.sources import read_dataset
-from components.prepare.splits import assign_splits, is_mbpp
-from components.settings import NOT_COMPARABLE, SPLITS, split_names
+from components.prepare.splits import SHARE_OF_TEST, assign_splits, is_mbpp
+from components.settings import split_names
 from components.shared.errors import UserError
 from components.shared.grading import Grader
 from components.shared.problem import (
@@ -31,12 +33,23 @@ from components.shared.problem import (
     PREPARE_COUNTS,
     PROBLEMS,
     QUARANTINED,
+    REGRESSION,
     VALIDATION,
     Problem,
     write_problems,
 )
 from components.shared.progress import say
 from components.shared.sandbox import SandboxClient
+
+
+@dataclass(frozen=True)
+class ProblemSet:
+    """All that the step writes: the problems, those of the regression set, the rows left out, and the record."""
+
+    selection: Selection
+    regression: list[Problem]
+    quarantined: list[dict[str, Any]]
+    counts: dict[str, Any]
 
 
 def run(
@@ -48,6 +61,9 @@ def run(
     candidate_splits: str,
     max_candidate_samples: int,
     max_eval_samples: int,
+    hidden_tests: int,
+    regression_dataset: str,
+    regression_revision: str,
     seed: int,
     sandbox_url: str,
     test_timeout_s: float,
@@ -55,15 +71,26 @@ def run(
 ) -> None:
     """Write the problem set into `folder` and the data card, one HTML file, also to `card`; all of it or nothing.
 
-    test_timeout_s is CPU seconds a reference, infra_limit the share of references that may stay without a verdict.
-    Raises UserError for a data set that cannot be used, InfraError when hub, store or sandbox fails.
+    With max_candidate_samples 0 nothing is trained on: there are held-out problems alone, and rows without a split are
+    all among them. hidden_tests is how many are generated a problem, test_timeout_s CPU seconds a reference,
+    infra_limit the share of programs that may stay without a verdict. Raises UserError for a data set that cannot be
+    used, InfraError when hub, store or sandbox fails.
     """
     start = time.monotonic()
     client = SandboxClient.from_setting(sandbox_url)
+    grader = Grader(client, test_timeout_s=test_timeout_s, infra_limit=infra_limit)
     data = read_dataset(dataset, dataset_revision)
-    problems, unusable = make_problems(data, dataset=dataset, seed=seed)
+    share = SHARE_OF_TEST if max_candidate_samples else 1.0
+    problems, unusable = make_problems(data, dataset=dataset, seed=seed, share_of_test=share)
+    problems = answered(client, problems, data.rows, timeout_s=test_timeout_s)
+    references = References(grader, HiddenTests(client, hidden_tests, seed, test_timeout_s), unusable)
+    elsewhere = References(grader, HiddenTests(client, 0, seed, test_timeout_s))
     say("prepare", f"{len(data.rows)} rows read from {dataset}, {len(problems)} problems made of them")
-    references = References(Grader(client, test_timeout_s=test_timeout_s, infra_limit=infra_limit))
+    regression: list[Problem] = []
+    if regression_dataset:
+        regression = regression_problems(
+            regression_dataset, regression_revision, elsewhere, client, timeout_s=test_timeout_s
+        )
     splits = split_names(candidate_splits)
     selection = select(
         problems,
@@ -73,27 +100,32 @@ def run(
         max_candidate_samples=max_candidate_samples,
         max_eval_samples=max_eval_samples,
         seed=seed,
+        regression=regression,
     )
-    quarantined = unusable + references.quarantined
-    counts = {
-        **describe(data, selection, problems, dataset=dataset, quarantined=quarantined),
-        "asked": {"candidates": max_candidate_samples, "heldout": max_eval_samples, "splits": splits, "seed": seed},
-        "without_verdict": references.without_verdict,
-        "warnings": warnings_of(selection, references, splits),
-        "seconds": round(time.monotonic() - start, 3),
-    }
+    asked = {"candidates": max_candidate_samples, "heldout": max_eval_samples, "splits": splits, "seed": seed}
+    asked |= {"hidden_tests": hidden_tests, "regression_dataset": regression_dataset}
+    counts = counts_of(data, selection, problems, regression, references, elsewhere, dataset=dataset, asked=asked)
+    counts["seconds"] = round(time.monotonic() - start, 3)
     tell(counts)
-    write(folder, card, selection, quarantined, counts)
+    quarantined = references.quarantined + elsewhere.quarantined
+    write(folder, card, ProblemSet(selection, regression, quarantined, counts))
 
 
-def make_problems(data: RawData, *, dataset: str, seed: int) -> tuple[list[Problem], list[dict[str, Any]]]:
-    """Problems in the order of the rows, and the rows that make none, each with the reason."""
+def make_problems(
+    data: RawData, *, dataset: str, seed: int, share_of_test: float = SHARE_OF_TEST
+) -> tuple[list[Problem], list[dict[str, Any]]]:
+    """Problems in the order of the rows, and rows for quarantined.jsonl of those that make none.
+
+    share_of_test: of the rows without a split, those that are held out. Problems of rows in EvalPlus's format have no
+    tests yet (see `regression.answered`).
+    """
     rows = [check_row(raw) for raw in data.rows]
     if not rows:
         raise UserError(f"The data set {dataset} has no rows: it needs problems with tests.")
-    splits = assign_splits(rows, seed)
+    splits = assign_splits(rows, seed, share_of_test=share_of_test)
     source = "mbpp" if is_mbpp(rows) else data.name
-    problems, unusable = [], []
+    problems: list[Problem] = []
+    unusable: list[dict[str, Any]] = []
     for row in rows:
         try:
             problems.append(to_problem(row, split=splits[row.task_id], source=source))
@@ -106,76 +138,37 @@ def make_problems(data: RawData, *, dataset: str, seed: int) -> tuple[list[Probl
     return problems, unusable
 
 
-def unusable_row(row: Row, split: str, source: str, reason: str) -> dict[str, Any]:
-    """The record of a row that made no problem, for quarantined.jsonl."""
-    return {"task_id": row.task_id, "source": source, "split": split, "place": row.place, "reason": reason}
-
-
-def describe(
-    data: RawData, selection: Selection, problems: Sequence[Problem], *, dataset: str, quarantined: Sequence[Any]
-) -> dict[str, Any]:
-    """What was read and chosen, in numbers; CPU times are in milliseconds."""
-    chosen = selection.candidates + selection.heldout + selection.validation
-    cpu_ms = [problem.reference_cpu_ms for problem in chosen if problem.reference_cpu_ms is not None]
-    return {
-        "dataset": dataset,
-        "dataset_revision": data.revision,
-        "dataset_digest": data.digest,
-        "rows": len(data.rows),
-        "splits": by_split(problems),
-        "candidates": len(selection.candidates),
-        "candidate_splits": by_split(selection.candidates),
-        "heldout": len(selection.heldout),
-        "validation": len(selection.validation),
-        "quarantined": len(quarantined),
-        "reference_cpu_ms": {"median": statistics.median(cpu_ms), "largest": max(cpu_ms)},
-    }
-
-
-def by_split(problems: Sequence[Problem]) -> dict[str, int]:
-    """How many problems of each split, those without any left out."""
-    sizes = Counter(problem.split for problem in problems)
-    return {split: sizes[split] for split in SPLITS if sizes[split]}
-
-
-def warnings_of(selection: Selection, references: References, splits: Sequence[str]) -> list[str]:
-    """Everything that the person who started the run should know before trusting it."""
-    warnings = list(selection.warnings)
-    if "test" in splits:
-        warnings.append(NOT_COMPARABLE)
-    if references.without_verdict:
-        warnings.append(
-            f"{references.without_verdict} references could not be judged and were left out; they may be right, "
-            "see quarantined.jsonl."
-        )
-    return warnings
-
-
 def tell(counts: dict[str, Any]) -> None:
     """Say what was chosen, and every warning."""
     for warning in counts["warnings"]:
         say("prepare", f"warning: {warning}")
+    regression = f" and {counts['regression']} regression" if counts["regression"] else ""
     say(
         "prepare",
-        f"{counts['candidates']} training, {counts['heldout']} held-out and {counts['validation']} validation "
+        f"{counts['candidates']} training, {counts['heldout']} held-out, {counts['validation']} validation{regression} "
         f"problems; {counts['quarantined']} rows quarantined",
     )
 
 
-def write(
-    folder: Path, card: Path, selection: Selection, quarantined: Sequence[dict[str, Any]], counts: dict[str, Any]
-) -> None:
+def write(folder: Path, card: Path, made: ProblemSet) -> None:
     """Write everything beside its place and move it there at once, so that no half of it is ever seen."""
-    page = card_page(selection, quarantined, counts)
+    selection = made.selection
+    page = card_page(selection, made.regression, made.quarantined, made.counts)
     folder.mkdir(parents=True, exist_ok=True)
+    lists: list[tuple[str, Sequence[Problem]]] = [
+        (PROBLEMS, selection.candidates),
+        (HELDOUT, selection.heldout),
+        (VALIDATION, selection.validation),
+        *([(REGRESSION, made.regression)] if made.regression else []),
+    ]
     with tempfile.TemporaryDirectory(prefix=".prepare-", dir=folder) as staging:
         staged = Path(staging)
-        write_problems(staged / PROBLEMS, selection.candidates)
-        write_problems(staged / HELDOUT, selection.heldout)
-        write_problems(staged / VALIDATION, selection.validation)
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in quarantined]
+        for name, problems in lists:
+            write_problems(staged / name, problems)
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in made.quarantined]
         (staged / QUARANTINED).write_text("".join(lines), encoding="utf-8")
-        (staged / PREPARE_COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        counts = json.dumps(made.counts, indent=1, ensure_ascii=False)
+        (staged / PREPARE_COUNTS).write_text(counts + "\n", encoding="utf-8")
         (staged / CARD).write_text(page, encoding="utf-8")
         target = folder / Path(PROBLEMS).parent
         if target.exists():

@@ -1,8 +1,9 @@
-"""From a published row to a problem: MBPP's two schemas, and rows that are problems already.
+"""From a published row to a problem: MBPP's two schemas, HumanEval's, EvalPlus's, and rows that are problems already.
 
 The full MBPP file has text, code, test_list, test_setup_code and challenge_test_list; the sanitized one has prompt,
-code, test_imports and test_list. A row that lacks what it needs is the user's mistake and names its place; a row that
-is complete but makes no problem (code that is no Python, tests that call nothing) is unusable, and quarantined.
+code, test_imports and test_list; the other two stand in `humaneval`. A row that lacks what it needs is the user's
+mistake and names its place; a row that is complete but makes no problem (code that is no Python, tests that call
+nothing) is unusable, and quarantined.
 """
 
 import re
@@ -11,14 +12,19 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from components.prepare.humaneval import HumanEvalRow, PlusRow, from_humaneval, from_plus
 from components.prepare.needs import find_needs
 from components.prepare.python_text import normal_python, unix_lines
 from components.prepare.raw import RawRow
 from components.prepare.signature import UnusableRow, find_entry_point, signature_of
 from components.shared.errors import UserError
-from components.shared.problem import Problem
+from components.shared.problem import PUBLISHED, Problem
 
-FIELDS_WANTED = "MBPP's fields (task_id, text or prompt, code, test_list) or a problem record's"
+FIELDS_WANTED = (
+    "MBPP's fields (task_id, text or prompt, code, test_list), HumanEval's (task_id, prompt, entry_point, "
+    "canonical_solution, test), EvalPlus's (base_input in place of test) or a problem record's"
+)
+SOLVED = {"prompt", "entry_point", "canonical_solution"}
 
 
 class MbppRow(BaseModel):
@@ -58,20 +64,20 @@ class Row:
     place: str
     task_id: str
     split: str
-    content: MbppRow | Problem
+    content: MbppRow | HumanEvalRow | PlusRow | Problem
 
 
 def check_row(raw: RawRow) -> Row:
     """Check one row's fields; UserError names the place of a malformed one."""
-    is_problem = {"entry_point", "tests", "reference"} <= raw.fields.keys()
+    kind = _kind_of(raw.fields)
     missing = {"code", "test_list"} - raw.fields.keys()
-    if not is_problem and missing:
+    if kind is MbppRow and missing:
         raise UserError(
             f"{raw.place}: the row has no field {' and no field '.join(sorted(missing))}; "
             f"a data set needs {FIELDS_WANTED}."
         )
     try:
-        content = _problem_record(raw.fields) if is_problem else MbppRow.model_validate(raw.fields)
+        content = _problem_record(raw.fields) if kind is Problem else kind.model_validate(raw.fields)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the row"
@@ -79,6 +85,14 @@ def check_row(raw: RawRow) -> Row:
     if isinstance(content, Problem):
         _check_prompt(content, raw.place)
     return Row(place=raw.place, task_id=content.task_id, split=content.split or raw.split, content=content)
+
+
+def _kind_of(fields: dict[str, Any]) -> type[MbppRow | HumanEvalRow | PlusRow | Problem]:
+    if {"entry_point", "tests", "reference"} <= fields.keys():
+        return Problem
+    if fields.keys() >= SOLVED and "base_input" in fields:
+        return PlusRow
+    return HumanEvalRow if fields.keys() >= SOLVED and "test" in fields else MbppRow
 
 
 def _problem_record(fields: dict[str, Any]) -> Problem:
@@ -91,7 +105,10 @@ def _problem_record(fields: dict[str, Any]) -> Problem:
         "hidden_tests": [],
         "reference_cpu_ms": None,
     }
-    return Problem.model_validate({**optional, **fields, "task_id": str(fields.get("task_id") or "")})
+    record = Problem.model_validate({**optional, **fields, "task_id": str(fields.get("task_id") or "")})
+    known = record.hidden_tests_from[: len(record.hidden_tests)]
+    origins = known + [PUBLISHED] * (len(record.hidden_tests) - len(known))
+    return record.model_copy(update={"hidden_tests_from": origins})
 
 
 def _check_prompt(problem: Problem, place: str) -> None:
@@ -111,9 +128,21 @@ def to_problem(row: Row, *, split: str, source: str) -> Problem:
             update={"split": split, "source": row.content.source or source, "reference_cpu_ms": None}
         )
     try:
+        if isinstance(row.content, HumanEvalRow):
+            return from_humaneval(row.content, split=split, source=source)
+        if isinstance(row.content, PlusRow):
+            return from_plus(row.content, split=split, source=source)
         return _from_mbpp(row.content, split=split, source=source)
     except SyntaxError as error:  # found only when the names of a whole block are resolved
         raise UnusableRow(f"its code or its tests are no Python: {error.msg}") from None
+
+
+def unusable_row(row: Row, split: str, source: str, reason: str) -> dict[str, Any]:
+    """The record of a row that made no problem, for quarantined.jsonl."""
+    return {
+        "task_id": row.task_id, "source": source, "split": split, "place": row.place,
+        "kind": "unusable", "reason": reason,
+    }  # fmt: skip
 
 
 def _from_mbpp(row: MbppRow, *, split: str, source: str) -> Problem:
@@ -143,6 +172,7 @@ def _from_mbpp(row: MbppRow, *, split: str, source: str) -> Problem:
         setup=needs.setup,
         tests=needs.tests,
         hidden_tests=needs.hidden_tests,
+        hidden_tests_from=[PUBLISHED] * len(needs.hidden_tests),
         reference=_paragraphs(needs.published_prelude, code) + "\n",
         reference_cpu_ms=None,
     )

@@ -32,21 +32,29 @@ class Numbered(Protocol):
 AnyRow = TypeVar("AnyRow", bound=Numbered)
 
 
-def assign_splits(rows: Sequence[Row], seed: int) -> dict[str, str]:
-    """task_id -> split for every row; UserError for an unknown split or a task_id that occurs twice."""
-    places: dict[str, str] = {}
-    for row in rows:
-        if row.task_id in places:
-            raise UserError(f"{row.place}: task_id {row.task_id!r} was used before, at {places[row.task_id]}.")
-        places[row.task_id] = row.place
+def assign_splits(rows: Sequence[Row], seed: int, *, share_of_test: float = SHARE_OF_TEST) -> dict[str, str]:
+    """task_id -> split for every row; UserError for an unknown split or a task_id that occurs twice.
+
+    share_of_test: of the rows whose split nothing says.
+    """
+    refuse_twice(rows)
     splits = {row.task_id: _declared(row) for row in rows}
     undeclared = [row for row in rows if not splits[row.task_id]]
     if is_mbpp(undeclared):
         splits |= {row.task_id: official_split(row.task_id) for row in undeclared}
     unknown = drawn([row for row in undeclared if not splits[row.task_id]], seed, purpose="split")
-    tests = max(1, round(SHARE_OF_TEST * len(unknown)))
+    tests = max(1, round(share_of_test * len(unknown)))
     splits |= {row.task_id: "test" if index < tests else "train" for index, row in enumerate(unknown)}
     return splits
+
+
+def refuse_twice(rows: Sequence[Row]) -> None:
+    """UserError for a task_id that occurs twice."""
+    places: dict[str, str] = {}
+    for row in rows:
+        if row.task_id in places:
+            raise UserError(f"{row.place}: task_id {row.task_id!r} was used before, at {places[row.task_id]}.")
+        places[row.task_id] = row.place
 
 
 def _declared(row: Row) -> str:

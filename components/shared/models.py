@@ -17,7 +17,6 @@ from components.shared.mirror import local_model
 
 transformers.utils.logging.disable_progress_bar()  # a step's log has lines of its own
 
-MODEL_JSON = "model.json"  # what train says of the model that it hands to evaluate, beside adapter/ or model/
 PRECISIONS = ("auto", "bf16", "fp16", "fp32")
 # How allocators without an exception of their own say it: torch's on a CPU, cuBLAS's, CUDA's, C++'s.
 OUT_OF_MEMORY = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory", "std::bad_alloc")

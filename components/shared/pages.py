@@ -21,7 +21,7 @@ from components.shared.progress import duration
 
 TEMPLATES = Path(__file__).parent / "templates"
 LIGHT_STYLE, DARK_STYLE = "default", "github-dark"
-# A page holds up to 48 pieces of code; these limits keep the whole below 500 kB whatever a model wrote.
+# A page holds up to 40 pieces of code; these limits keep the whole below 500 kB whatever a model wrote.
 MOST_LINES, MOST_CHARACTERS, MOST_HIGHLIGHTED = 40, 1500, 7500
 MINUS, NO_BREAK = "−", "\N{NO-BREAK SPACE}"
 

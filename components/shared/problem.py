@@ -3,6 +3,7 @@
 prepare writes a problem set; filter reads one and writes one, so that train cannot tell whether it ran:
 
     prepare/  problems.jsonl heldout.jsonl validation.jsonl quarantined.jsonl card.html counts.json
+              regression.jsonl                  (only where a regression set was asked for)
     filter/   kept.jsonl counts.json            (only where the filter ran)
 
 These are also the names under `runs/<run>/` in the store.
@@ -18,11 +19,14 @@ from components.shared.errors import UserError
 PROBLEMS = "prepare/problems.jsonl"
 HELDOUT = "prepare/heldout.jsonl"
 VALIDATION = "prepare/validation.jsonl"
+REGRESSION = "prepare/regression.jsonl"
 QUARANTINED = "prepare/quarantined.jsonl"
 CARD = "prepare/card.html"
 PREPARE_COUNTS = "prepare/counts.json"
 KEPT = "filter/kept.jsonl"
 FILTER_COUNTS = "filter/counts.json"
+REGRESSION_SPLIT = "regression"  # of problems that are only there to see whether training costs something elsewhere
+PUBLISHED, GENERATED = "dataset", "generated"  # where a hidden test is from
 
 
 class Problem(BaseModel):
@@ -31,7 +35,8 @@ class Problem(BaseModel):
     prompt: text, blank line, prelude (if any) and signature; ends with ":" and no newline.
     prelude: classes and helpers the program needs; shown before the signature and part of the program.
     setup: imports that the tests need; runs in the judge only.
-    tests: each one Python block, judged as one test. hidden_tests: likewise, never a reward.
+    tests: each one Python block, judged as one test. hidden_tests: likewise, never a reward and never shown.
+    hidden_tests_from: the origin of each hidden test, PUBLISHED or GENERATED.
     reference_cpu_ms: CPU time of the reference solution with all tests, in milliseconds; None when not measured.
     """
 
@@ -46,6 +51,7 @@ class Problem(BaseModel):
     setup: str
     tests: list[str]
     hidden_tests: list[str]
+    hidden_tests_from: list[str] = []
     reference: str
     reference_cpu_ms: float | None
 

@@ -1,4 +1,4 @@
-"""The client of the sandbox service: programs in, verdicts out.
+"""The client of the sandbox service: programs in, verdicts out, or what they return.
 
 It splits a batch, spreads it over all replicas, retries what was refused or lost, and never invents a verdict:
 what could not be judged comes back as `infra` with `passed` None, and is nobody's wrong answer.
@@ -12,8 +12,9 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import urllib3
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -76,6 +77,53 @@ class Verdict(BaseModel):
         return next((test.index for test in self.tests if test.outcome not in ("passed", "not_run")), None)
 
 
+@dataclass(frozen=True)
+class CallsItem:
+    """One program and the calls whose values are wanted, each a Python expression. timeout_s as in Item."""
+
+    program: str
+    entry_point: str
+    setup: str
+    calls: list[str]
+    timeout_s: float
+
+
+class CallOutput(BaseModel):
+    """What came of one call: `returned` with its value as a literal, or why there is none.
+
+    outcome is `returned`, `raised`, `opaque` (no plain data, not equal to itself, too large), `not_run`, or what ended
+    the whole item.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    index: int
+    outcome: str
+    value: str | None = None
+    detail: str = ""
+
+
+class Outputs(BaseModel):
+    """What came of one item; outcome is `passed` when all its calls came to an end by themselves."""
+
+    model_config = ConfigDict(frozen=True)
+    id: str
+    outcome: str
+    calls: list[CallOutput] = []
+    detail: str = ""
+    cpu_ms: float = 0.0
+
+
+class Asked(Protocol):
+    """What any item has."""
+
+    @property
+    def timeout_s(self) -> float: ...
+
+
+SomeItem = TypeVar("SomeItem", bound=Asked)
+Answer = TypeVar("Answer")
+
+
 class SandboxUnavailable(InfraError):
     """No replica of the sandbox could be had, for as long as the client was told to try."""
 
@@ -104,13 +152,20 @@ class SandboxClient:
 
     def judge(self, items: list[Item]) -> list[Verdict]:
         """Verdicts in the order of the items; waits for a full queue, and marks as `infra` what stays unanswered."""
+        return self._in_chunks(items, self._judge_chunk)
+
+    def outputs(self, items: list[CallsItem]) -> list[Outputs]:
+        """What the calls of each item return, in the order of the items; otherwise like `judge`."""
+        return self._in_chunks(items, self._outputs_chunk)
+
+    def _in_chunks(self, items: list[SomeItem], ask: Callable[[list[SomeItem], int], list[Answer]]) -> list[Answer]:
         if not items:
             return []
         chunks = [items[start : start + ITEMS_PER_REQUEST] for start in range(0, len(items), ITEMS_PER_REQUEST)]
         most = min(16, len(chunks), 4 * len(self.replicas.all()))
         with concurrent.futures.ThreadPoolExecutor(max_workers=most) as pool:
-            answers = pool.map(self._judge_chunk, chunks, range(len(chunks)))
-            return [verdict for answer in answers for verdict in answer]
+            answers = pool.map(ask, chunks, range(len(chunks)))
+            return [part for answer in answers for part in answer]
 
     def version(self) -> str:
         """The judge's version, part of every cache key that depends on verdicts; SandboxUnavailable if not ready."""
@@ -131,6 +186,21 @@ class SandboxClient:
                 raise SandboxUnavailable(f"The sandbox at {url} is not ready ({reason}).")
 
     def _judge_chunk(self, items: list[Item], turn: int) -> list[Verdict]:
+        verdicts, reason = self._ask("/v1/verdicts", items, turn, _read_verdicts)
+        if verdicts is None:
+            return [Verdict(id=str(i), outcome="infra", passed=None, detail=reason) for i in range(len(items))]
+        return verdicts
+
+    def _outputs_chunk(self, items: list[CallsItem], turn: int) -> list[Outputs]:
+        outputs, reason = self._ask("/v1/outputs", items, turn, lambda answer, _: _read_outputs(answer, items))
+        if outputs is None:
+            return [Outputs(id=str(i), outcome="infra", detail=reason) for i in range(len(items))]
+        return outputs
+
+    def _ask(
+        self, path: str, items: Sequence[Asked], turn: int, read: Callable[[Any, int], list[Answer]]
+    ) -> tuple[list[Answer] | None, str]:
+        """The answer to one request, or None and why there is none. read: makes records of it, or ValueError."""
         # ASCII JSON: a program may hold half a surrogate pair, which has no UTF-8 and would take its neighbours along.
         body = json.dumps({"items": [{"id": str(index), **vars(item)} for index, item in enumerate(items)]}).encode()
         # Twice the wall limit of every item one after the other: longer than that is a service that hangs.
@@ -139,11 +209,11 @@ class SandboxClient:
         for attempt in itertools.count(1):
             url, _ = self.replicas.choose(turn + attempt - 1)
             try:
-                answer = self.http.request("POST", url + "/v1/verdicts", body=body, timeout=patience)
+                answer = self.http.request("POST", url + path, body=body, timeout=patience)
                 if answer.status == 200:
-                    verdicts = _read_verdicts(answer.json(), len(items))
+                    answers = read(answer.json(), len(items))
                     self._note_answer(url)
-                    return verdicts
+                    return answers, ""
                 reason = f"HTTP {answer.status}: {answer.data[:300].decode(errors='replace')}"
                 if answer.status in WRONG_REQUEST:
                     self._note_answer(url)
@@ -161,8 +231,7 @@ class SandboxClient:
             if wait:
                 self._say_that_it_waits(url, reason, deadline)
                 time.sleep(wait)
-        detail = f"the sandbox gave no verdict in {attempt} tries, last at {url}: {reason}"
-        return [Verdict(id=str(index), outcome="infra", passed=None, detail=detail) for index in range(len(items))]
+        return None, f"the sandbox gave no verdict in {attempt} tries, last at {url}: {reason}"
 
     def _note_answer(self, url: str) -> None:
         self.replicas.answered(url)
@@ -191,6 +260,14 @@ def _read_verdicts(answer: Any, expected: int) -> list[Verdict]:
         if verdict.passed is not (verdict.outcome == "passed") and verdict.passed is not None:
             raise ValueError(f"verdict {verdict.id} contradicts itself: {verdict.outcome}, passed {verdict.passed}")
     return verdicts
+
+
+def _read_outputs(answer: Any, items: Sequence[CallsItem]) -> list[Outputs]:
+    """Check that every item has its calls, in order; ValueError otherwise (and the request is tried again)."""
+    outputs = [Outputs.model_validate(row) for row in answer["outputs"]]
+    if [(each.id, len(each.calls)) for each in outputs] != [(str(i), len(item.calls)) for i, item in enumerate(items)]:
+        raise ValueError("the answer's ids or calls are not the request's")
+    return outputs
 
 
 def _seconds(retry_after: str | None) -> float:

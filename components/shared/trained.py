@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from components.shared.errors import UserError
+from components.shared.published import MODELS, current_version, fetch_version, publication
 from components.shared.store import Store, download_folder, in_bucket, open_store, split_address
 
 MODEL_JSON = "model.json"  # what train says of the model that it hands on, beside adapter/ or model/
 ADAPTER_CONFIG = "adapter_config.json"
 KINDS = ("adapter", "model")
-MODELS, CURRENT, RUNS = "models", "current", "runs"
+RUNS = "runs"
 FORMS = (
     "use models/<name> or models/<name>/<version> for a published model, runs/<run> for what a run trained, "
     "s3://bucket/folder, or a directory"
@@ -32,9 +33,12 @@ def trained_folder(address: str, scratch: Path) -> Path:
     if in_bucket(address):
         store, prefix = split_address(address)
         _fetch(store, prefix, target, address)
-    elif address.split("/", 1)[0] in (MODELS, RUNS) and not local.is_dir():
-        store = open_store()
-        _fetch(store, _key_of(store, address.strip("/")), target, address)
+    elif _is_in_store(address):
+        kind, name, version = _parts(address)
+        if kind == MODELS:
+            fetch_version(open_store(), name, version, target)
+        else:
+            _fetch(open_store(), f"{RUNS}/{name}/train", target, address)
     elif local.is_dir():
         if (local / MODEL_JSON).is_file():
             return local
@@ -44,6 +48,28 @@ def trained_folder(address: str, scratch: Path) -> Path:
     if not (target / MODEL_JSON).is_file():
         _adopt_adapter(target, address)
     return target
+
+
+def refuse_missing(address: str, *, on_cluster: bool) -> None:
+    """UserError when there is no trained model at `address`; nothing large is fetched. on_cluster: a pod asks."""
+    store, prefix = open_store(), ""
+    if in_bucket(address):
+        store, prefix = split_address(address)
+    elif _is_in_store(address):
+        kind, name, version = _parts(address)
+        if kind == MODELS and publication(store, name, version) is None:
+            raise UserError(f"The model {name!r} has no version {version!r} in {store.uri(MODELS)}.")
+        prefix = f"{MODELS}/{name}/{version}" if kind == MODELS else f"{RUNS}/{name}/train"
+    elif on_cluster:
+        raise UserError(f"tuned_model {address!r} is a path, which no pod of the cluster has: {FORMS}.")
+    names = (MODEL_JSON, ADAPTER_CONFIG)
+    there = (
+        any(store.exists(f"{prefix}/{name}") for name in names)
+        if prefix
+        else any((Path(address).expanduser() / name).is_file() for name in names)
+    )
+    if not there:
+        raise UserError(f"There is no trained model at {address}: {FORMS}.")
 
 
 def read_trained(folder: Path) -> dict[str, Any]:
@@ -60,19 +86,24 @@ def read_trained(folder: Path) -> dict[str, Any]:
     return dict(facts)
 
 
-def _key_of(store: Store, address: str) -> str:
-    """The key prefix of train's folder for models/<name>[/<version>] or runs/<run>[/train] in the store."""
-    kind, _, rest = address.partition("/")
+def _is_in_store(address: str) -> bool:
+    """Whether it is a key of the store; a directory of that name on this machine wins."""
+    return address.split("/", 1)[0] in (MODELS, RUNS) and not Path(address).is_dir()
+
+
+def _parts(address: str) -> tuple[str, str, str]:
+    """models/<name>[/<version>] or runs/<run>[/train] as (kind, name, version), the current version where none is
+    named; UserError for anything else."""
+    kind, _, rest = address.strip("/").partition("/")
     name, _, tail = rest.partition("/")
     if not name or "/" in tail or (kind == RUNS and tail not in ("", "train")):
         raise UserError(f"{address!r} names no trained model: {FORMS}.")
     if kind == RUNS:
-        return f"{RUNS}/{name}/train"
-    try:
-        version = tail or store.read(f"{MODELS}/{name}/{CURRENT}").decode().strip()
-    except KeyError:
-        raise UserError(f"No model {name!r} is published in {store.uri(MODELS)}: {FORMS}.") from None
-    return f"{MODELS}/{name}/{version}"
+        return kind, name, ""
+    version = tail or current_version(open_store(), name)
+    if version is None:
+        raise UserError(f"No model {name!r} is published in {open_store().uri(MODELS)}: {FORMS}.")
+    return kind, name, version
 
 
 def _fetch(store: Store, prefix: str, target: Path, address: str) -> None:

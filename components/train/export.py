@@ -11,8 +11,8 @@ from typing import Any
 
 from transformers import GenerationConfig
 
-from components.shared.models import MODEL_JSON
 from components.shared.program import STOP_STRINGS
+from components.shared.trained import MODEL_JSON
 
 _WANTED = {
     "adapter": ("adapter_config.json", "adapter_model.safetensors"),

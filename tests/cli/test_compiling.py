@@ -35,6 +35,20 @@ def test_it_is_small_and_the_same_each_time(compile_into):
     assert str(ROOT) not in first.read_text()
 
 
+def test_evaluate_only_is_compiled_by_name(tmp_path, monkeypatch):
+    from cli.parameters import EVALUATE_ONLY, pipeline_parameters
+
+    monkeypatch.setenv("TAG", "fixed")
+    monkeypatch.delenv("REGISTRY", raising=False)
+    file = tmp_path / "evaluate.yaml"
+    with pytest.raises(SystemExit) as ended:
+        main(["compile", "-o", str(file), "--pipeline", EVALUATE_ONLY])
+    assert ended.value.code == 0
+    loaded = load_component_from_file(str(file))
+    assert loaded.pipeline_spec.pipeline_info.name == EVALUATE_ONLY
+    assert set(loaded.component_spec.inputs) == set(pipeline_parameters(EVALUATE_ONLY))
+
+
 def test_stock_kfp_loads_it_with_every_parameter(compile_into):
     from cli.parameters import pipeline_parameters
 

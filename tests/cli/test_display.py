@@ -98,11 +98,14 @@ def test_events_are_read_whole_as_the_file_grows(tmp_path, monkeypatch):
 
 def evaluation(low, high):
     return {
-        "base": {"pass_at_1": 0.383},
+        "base": {"pass_at_1": 0.383, "ci95": [0.3, 0.46]},
         "tuned": {"pass_at_1": 0.71},
         "difference": {"pass_at_1": 0.327, "ci95": [low, high]},
         "minimum_detectable": 0.104,
         "problems": 100,
+        "reward": "tests",
+        "regression": None,
+        "hidden_tests": None,
         "samples_per_problem": 4,
         "buckets": {"improved": ["a", "b"], "both": ["c"], "neither": [], "regressed": ["d"]},
     }
@@ -122,6 +125,29 @@ def test_the_result_in_words():
     assert "2 improved, 1 both, 0 neither, 1 regressed" in text
     assert "can show 10.4 points" in text
     assert "within noise" in "\n".join(summary.result_lines(evaluation(-0.1, 0.4)))
+
+
+def test_a_control_says_so_in_the_first_line():
+    lines = summary.result_lines({**evaluation(-0.1, 0.1), "reward": "random"})
+    assert lines[0] == "Control run: a coin decided the rewards, not the tests."
+    assert "Control" not in "".join(summary.result_lines(evaluation(-0.1, 0.1)))
+
+
+def test_what_it_costs_elsewhere_and_hidden_tests_are_said_where_there_are_such():
+    sides = {"base": {"pass_at_1": 0.4}, "tuned": {"pass_at_1": 0.3}}
+    regression = {**sides, "problems": 20, "difference": {"pass_at_1": -0.1, "ci95": [-0.2, 0.0]}}
+    hidden = {which: {"failed_hidden": 3, "passed_visible": 50} for which in sides}
+    found = {**evaluation(0.2, 0.4), "regression": regression, "hidden_tests": hidden}
+    text = "\n".join(summary.result_lines(found))
+    assert "regression  40.0 % to 30.0 % on 20 problems of another kind, difference -20.0 to +0.0 points" in text
+    assert "3 of 50 (base) and 3 of 50 (tuned) samples that pass the visible tests fail a hidden one" in text
+
+
+def test_a_base_alone_has_no_difference():
+    told = {key: value for key, value in evaluation(0.2, 0.4).items() if key not in ("tuned", "difference", "buckets")}
+    lines = summary.result_lines(told)
+    assert lines[1:] == ["  base          38.3 %", "              95 % interval 30.0 to 46.0 %"]
+    assert any("--tuned-model" in line for line in summary.next_lines(told, {}, "COMMAND"))
 
 
 def test_the_advice_fits_the_result_and_the_parameters():

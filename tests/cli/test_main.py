@@ -9,7 +9,10 @@ import yaml
 from cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DEMO = f"--params {ROOT}/demo/parameters.toml --model-name {ROOT}/demo/model --dataset {ROOT}/demo/problems"
+DEMO = (
+    f"--params {ROOT}/demo/parameters.toml --model-name {ROOT}/demo/model --dataset {ROOT}/demo/problems "
+    f"--regression-dataset {ROOT}/demo/regression.jsonl"
+)
 
 
 @pytest.mark.parametrize(

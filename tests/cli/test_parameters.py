@@ -45,6 +45,29 @@ def test_options_win_over_the_file_and_the_file_over_defaults(tmp_path):
     assert list(values) == list(parameters.pipeline_parameters())
 
 
+def test_evaluate_only_shares_the_definition_of_its_parameters():
+    whole, alone = parameters.pipeline_parameters(), parameters.pipeline_parameters(parameters.EVALUATE_ONLY)
+    assert set(alone) - set(whole) == {"tuned_model"}
+    assert {name: alone[name] for name in alone if name in whole} == {
+        name: whole[name] for name in alone if name in whole
+    }
+    assert not {"lr", "epochs", "train_memory", "max_candidate_samples", "reward"} & set(alone)
+
+
+def test_a_file_may_serve_both_pipelines_and_an_option_only_its_own(tmp_path):
+    file = tmp_path / "parameters.toml"
+    file.write_text('epochs = 3\neval_k = 2\ntuned_model = "runs/a"\n')
+    given = parameters.read_file(file)
+    assert "tuned_model" not in parameters.merged(given)
+    alone = parameters.merged(given, parameters.EVALUATE_ONLY)
+    assert (alone["eval_k"], alone["tuned_model"], "epochs" in alone) == (2, "runs/a", False)
+    parameters.refuse_foreign({"epochs": None, "eval_k": 2}, parameters.EVALUATE_ONLY)
+    with pytest.raises(UserError, match="--epochs is no parameter of the pipeline evaluate-only"):
+        parameters.refuse_foreign({"epochs": 3}, parameters.EVALUATE_ONLY)
+    with pytest.raises(UserError, match="--tuned-model is no parameter of the pipeline grpo-code"):
+        parameters.refuse_foreign({"tuned_model": "runs/a"}, parameters.WHOLE)
+
+
 def test_a_fraction_is_no_whole_number():
     epochs = parameters.pipeline_parameters()["epochs"]
     with pytest.raises(UserError, match="not a whole number"):

@@ -81,9 +81,21 @@ def given(**values):
         "model_name": str(ROOT / "demo/model"),
         "model_revision": "",
         "dataset_revision": "",
+        "regression_dataset": "",
+        "regression_revision": "",
         "code_version": "",
         **values,
     }
+
+
+def test_a_regression_set_is_pinned_like_a_data_set_and_none_has_no_revision(tmp_path):
+    file = tmp_path / "elsewhere.jsonl"
+    file.write_text("{}\n")
+    found = revisions.resolve(given(dataset=str(file), regression_dataset=str(file)))
+    assert len(found["regression_revision"]) == 64
+    assert revisions.resolve(given(dataset=str(file)))["regression_revision"] == ""
+    with pytest.raises(UserError, match="regression_revision 'other' is not what"):
+        revisions.resolve(given(dataset=str(file), regression_dataset=str(file), regression_revision="other"))
 
 
 def test_an_edited_row_is_another_revision(tmp_path):

@@ -32,7 +32,8 @@ def test_the_demo_is_there_and_its_command_starts_a_run(monkeypatch, capsys):
         assert ended.value.code == 0, capsys.readouterr().err
         sent = kfp.bodies("/runs")[-1]["runtime_config"]["parameters"]
         assert (sent["model_name"], sent["gpus"]) == ("s3://bucket/demo/model", "0")
-        assert len(sent["model_revision"]) == len(sent["dataset_revision"]) == 64
+        assert len(sent["model_revision"]) == len(sent["dataset_revision"]) == len(sent["regression_revision"]) == 64
+        assert sent["regression_dataset"] == "s3://bucket/demo/regression.jsonl"
         assert sent["lora_r"] == 16
 
 

@@ -65,5 +65,5 @@ def given() -> dict[str, Any]:
         "run_id": "kfp-id", "resume_run": "", "model_name": str(DEMO_MODEL), "model_revision": "", "precision": "fp32",
         "use_chat_template": False, "temperature": 1.0, "top_p": 1.0, "max_completion_length": 40,
         "num_eval_examples": 12, "eval_k": 3, "reward": "tests", "seed": 7, "threads": 1, "sandbox_url": "http://unused",
-        "test_timeout_s": 2.0, "infra_limit": 0.02, "code_version": "c1",
+        "test_timeout_s": 2.0, "infra_limit": 0.02, "code_version": "c1", "tuned_model": "",
     }  # fmt: skip

@@ -4,17 +4,18 @@ import json
 
 import pytest
 
-from components.evaluate.comparison import Trial, as_json, compare
+from components.evaluate.comparison import Trial, alone_as_json, as_json, compare, scores_of
 from components.shared.attempts import Attempt
 from components.shared.sampling import Completion
 from components.shared.sandbox import TestVerdict, Verdict
+from components.shared.statistics import mean_interval
 from tests.builders import make_problem
 
 
 def trial(
     outcome: str, *, hidden: str | None = None, truncated: bool = False, program: str = "def double(x): ..."
 ) -> Trial:
-    completion = Completion(text="", token_ids=(), prompt_ids=(), ended_by="length" if truncated else "eos")
+    completion = Completion(text="", token_ids=(7, 8), prompt_ids=(), ended_by="length" if truncated else "eos")
     return Trial(Attempt(completion, program, verdict(outcome)), None if hidden is None else verdict(hidden))
 
 
@@ -44,6 +45,7 @@ def test_rates_and_pass_at_k():
         {"1": 1.75 / 3, "2": (5 / 6 + 1 / 2 + 1) / 3, "3": (1 + 3 / 4 + 1) / 3, "4": 1.0}
     )
     assert content["base"]["outcomes"] == {"failed": 7, "passed": 5}
+    assert content["base"]["lengths"] == {"mean": 2, "median": 2, "longest": 2}
     assert (content["problems"], content["samples_per_problem"]) == (3, 4)
 
 
@@ -95,9 +97,18 @@ def test_hidden_tests_show_what_only_the_visible_ones_accept():
     hidden = as_json(compare(problems, base, tuned, samples=2))["hidden_tests"]
     assert hidden == {
         "problems": 1,
-        "base": {"visible": 0.5, "visible_and_hidden": 0.5, "gap": 0.0},
-        "tuned": {"visible": 1.0, "visible_and_hidden": 0.5, "gap": 0.5},
-    }
+        "generated": 0,
+        "base": {
+            "visible": 0.5, "visible_and_hidden": 0.5, "gap": 0.0, "gap_ci95": hidden["base"]["gap_ci95"],
+            "passed_visible": 1, "failed_hidden": 0,
+        },
+        "tuned": {
+            "visible": 1.0, "visible_and_hidden": 0.5, "gap": 0.5, "gap_ci95": hidden["tuned"]["gap_ci95"],
+            "passed_visible": 2, "failed_hidden": 1,
+        },
+        "growth": {"gap": 0.5, "ci95": hidden["growth"]["ci95"]},
+    }  # fmt: skip
+    assert hidden["tuned"]["gap_ci95"][0] <= 0.5 <= hidden["tuned"]["gap_ci95"][1]
 
 
 def test_a_lost_hidden_verdict_is_no_gap():
@@ -105,10 +116,36 @@ def test_a_lost_hidden_verdict_is_no_gap():
     tuned = [trial("passed", hidden="infra"), trial("passed", hidden="passed")]
     hidden = as_json(compare([problem], [trials("--")], [tuned], samples=2))["hidden_tests"]
     assert hidden["tuned"]["gap"] == 0.0
+    assert (hidden["tuned"]["passed_visible"], hidden["tuned"]["failed_hidden"]) == (1, 0)
+
+
+def test_the_gap_has_an_interval_and_its_growth_is_paired():
+    """20 problems of 4 samples: the base fails a hidden test with 1 sample in 10 problems, the tuned model with 3."""
+    problems = [make_problem(str(n), hidden_tests=["h"], hidden_tests_from=["generated"]) for n in range(20)]
+    right, wrong = trial("passed", hidden="passed"), trial("passed", hidden="failed")
+    base = [[wrong if n < 10 else right, right, right, right] for n in range(20)]
+    tuned = [[wrong, wrong, wrong, right] if n < 10 else [right] * 4 for n in range(20)]
+    hidden = as_json(compare(problems, base, tuned, samples=4))["hidden_tests"]
+    assert (hidden["problems"], hidden["generated"]) == (20, 20)
+    assert hidden["base"]["gap"] == pytest.approx(0.125)
+    assert hidden["tuned"]["gap"] == pytest.approx(0.375)
+    growth = mean_interval([0.5] * 10 + [0.0] * 10, low=-1, high=1)
+    assert hidden["growth"] == {"gap": pytest.approx(0.25), "ci95": [growth.low, growth.high]}
 
 
 def test_without_hidden_tests_there_is_no_gap_to_report():
     assert as_json(compared(("+", "+")))["hidden_tests"] is None
+
+
+def test_a_base_alone_has_its_rate_and_no_difference():
+    problems = [make_problem(str(number)) for number in range(3)]
+    content = alone_as_json(scores_of(problems, [trials("++--"), trials("????"), trials("+?--")], samples=4))
+    assert content["base"]["pass_at_1"] == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert content["dropped"] == ["1"]
+    assert content["problems"] == 2
+    assert content["per_problem"][1] == {"task_id": "2", "base_passes": 1, "base_judged": 3}
+    assert not {"tuned", "difference", "buckets", "within_noise"} & set(content)
+    assert json.loads(json.dumps(content)) == content
 
 
 def test_the_content_is_plain_json():

@@ -14,7 +14,10 @@ from cli.parameters import merged, pipeline_parameters
 from components.shared.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STORED = "--model-name s3://grpo-code/demo/model --dataset s3://grpo-code/demo/problems --follow-revisions"
+STORED = (
+    "--model-name s3://grpo-code/demo/model --dataset s3://grpo-code/demo/problems "
+    "--regression-dataset s3://grpo-code/demo/regression.jsonl --follow-revisions"
+)
 pytestmark = pytest.mark.kfp
 
 

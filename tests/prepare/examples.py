@@ -26,7 +26,7 @@ def sanitized_row(task_id: int, **fields: Any) -> dict[str, Any]:
         "prompt": f"Write a function to halve a number and add {task_id}.",
         "code": f"def half_{task_id}(x):\n    return x / 2 + {task_id}",
         "test_imports": ["import math"],
-        "test_list": [f"assert math.isclose(half_{task_id}(3), {1.5 + task_id})"],
+        "test_list": [f"assert math.isclose(half_{task_id}({x}), {x / 2 + task_id})" for x in (3, 8)],
         **fields,
     }
 

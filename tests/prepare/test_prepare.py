@@ -12,7 +12,17 @@ import pytest
 from components.prepare.prepare import run
 from components.prepare.splits import drawn
 from components.shared.errors import UserError
-from components.shared.problem import CARD, HELDOUT, PROBLEMS, QUARANTINED, VALIDATION, Problem, read_problems
+from components.shared.problem import (
+    CARD,
+    HELDOUT,
+    PROBLEMS,
+    QUARANTINED,
+    REGRESSION,
+    VALIDATION,
+    Problem,
+    read_problems,
+)
+from tests.conftest import ROOT
 from tests.prepare.examples import full_row, sanitized_row, write_jsonl
 
 DEFAULTS: dict[str, Any] = {
@@ -20,6 +30,9 @@ DEFAULTS: dict[str, Any] = {
     "candidate_splits": "train,validation,prompt",
     "max_candidate_samples": 6,
     "max_eval_samples": 4,
+    "hidden_tests": 4,
+    "regression_dataset": "",
+    "regression_revision": "",
     "seed": 42,
     "test_timeout_s": 5.0,
     "infra_limit": 0.0,
@@ -73,6 +86,24 @@ def test_problems_are_drawn_by_split_and_timed(tmp_path: Path, own_data: Path, s
     assert written.counts["splits"] == {"train": 10, "validation": 4, "test": 6}
     assert written.counts["warnings"] == []
     assert written.counts["dataset_digest"].startswith("sha256:")
+
+
+def test_where_nothing_is_trained_on_all_rows_without_a_split_are_held_out(tmp_path: Path, sandbox_url: str) -> None:
+    data = tmp_path / "unsorted.jsonl"
+    write_jsonl(data, [sanitized_row(n) for n in range(21, 27)])
+    written = prepare(tmp_path / "out", data, sandbox_url, max_candidate_samples=0, max_eval_samples=6)
+    assert (len(written.heldout), written.problems, written.validation) == (6, [], [])
+    assert written.counts["warnings"] == []
+    assert "0 problems to train on, 6 held out" in written.card
+
+
+def test_where_nothing_is_trained_on_a_split_that_is_named_still_holds(
+    tmp_path: Path, own_data: Path, sandbox_url: str
+) -> None:
+    written = prepare(tmp_path / "out", own_data, sandbox_url, max_candidate_samples=0, max_eval_samples=10)
+    assert {problem.split for problem in written.heldout} == {"test"}
+    assert len(written.heldout) == 6
+    assert any("max_eval_samples asks for 10" in warning for warning in written.counts["warnings"])
 
 
 def test_a_seed_draws_the_same_again_and_fewer_are_the_first_of_more(
@@ -214,6 +245,111 @@ def test_data_that_cannot_be_used_is_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
+def test_weak_problems_are_not_trained_on_and_named_where_they_are_measured_on(
+    tmp_path: Path, own_data: Path, sandbox_url: str
+) -> None:
+    write_jsonl(
+        own_data / "train.jsonl", [full_row(1, test_list=["assert add_1(1) == 2"]), *map(full_row, range(2, 9))]
+    )
+    write_jsonl(own_data / "test.jsonl", [full_row(21, test_list=["assert add_21(1) == 22"]), *map(full_row, (22, 23))])
+    written = prepare(tmp_path / "out", own_data, sandbox_url, max_candidate_samples=20, max_eval_samples=3)
+    assert "1" not in ids(written.problems)
+    assert "21" in ids(written.heldout)
+    assert written.counts["weak"] == {"21": "always returns 22"}
+    (row,) = written.quarantined
+    assert (row["task_id"], row["kind"]) == ("1", "weak")
+    assert "a program that always returns 2 passes its tests" in row["reason"]
+    (warning,) = [warning for warning in written.counts["warnings"] if "weak" in warning]
+    assert warning.endswith("passes their tests: 21.")
+    assert "always returns 22" in written.card
+
+
+def test_what_repeats_a_heldout_or_regression_problem_is_not_trained_on(
+    tmp_path: Path, own_data: Path, sandbox_url: str
+) -> None:
+    repeated = [full_row(n, text=f"Write a function to add {m}.") for n, m in ((1, 21), (2, 31))]
+    same_program = full_row(3, code="def add_3(y):\n    return y + 22", test_list=["assert add_3(0) == 22"])
+    same_program["test_list"].append("assert add_3(1) == 23")
+    write_jsonl(own_data / "train.jsonl", [*repeated, same_program, *map(full_row, range(4, 9))])
+    write_jsonl(own_data / "validation.jsonl", [full_row(11, text="Write a function to add 5.")])
+    write_jsonl(own_data / "test.jsonl", [full_row(n) for n in (21, 22)])
+    elsewhere = write_jsonl(tmp_path / "elsewhere.jsonl", [full_row(31)])
+    given = {"max_candidate_samples": 20, "candidate_splits": "train", "regression_dataset": str(elsewhere)}
+    written = prepare(tmp_path / "out", own_data, sandbox_url, max_eval_samples=2, **given)
+    assert sorted(ids(written.heldout)) == ["21", "22"]
+    assert sorted(ids(written.problems)) == ["4", "5", "6", "7", "8"]
+    assert written.validation == []
+    assert {row["task_id"]: row["reason"] for row in written.quarantined} == {
+        "1": "it shares the text with held-out problem 21",
+        "2": "it shares the text with regression problem 31",
+        "3": "it shares the program but for its names with held-out problem 22",
+        "11": "it shares the text with training problem 5",
+    }
+    assert written.counts["quarantined_by"] == {"duplicate": 4}
+    assert written.counts["duplicates"]["dropped"] == 4
+
+
+def test_the_regression_set_is_checked_and_written_apart(tmp_path: Path, own_data: Path, sandbox_url: str) -> None:
+    rows = [full_row(31), full_row(32, code="def add_32(x):\n    return 0"), full_row(33, code="def add_33(x) return")]
+    elsewhere = write_jsonl(tmp_path / "elsewhere.jsonl", rows)
+    written = prepare(tmp_path / "out", own_data, sandbox_url, regression_dataset=str(elsewhere))
+    (problem,) = read_problems(tmp_path / "out" / REGRESSION)
+    assert (problem.task_id, problem.split, problem.source) == ("31", "regression", "elsewhere")
+    assert problem.hidden_tests == []
+    assert {(row["task_id"], row["split"], row["kind"]) for row in written.quarantined} == {
+        ("32", "regression", "reference"),
+        ("33", "regression", "unusable"),
+    }
+    assert written.counts["regression"] == 1
+    assert "Regression problems" in written.card
+    without = prepare(tmp_path / "without", own_data, sandbox_url)
+    assert not (tmp_path / "without" / REGRESSION).exists()
+    assert without.counts["regression"] == 0
+
+
+def test_a_regression_set_without_a_sound_problem_is_the_users_mistake(
+    tmp_path: Path, own_data: Path, sandbox_url: str
+) -> None:
+    elsewhere = write_jsonl(tmp_path / "elsewhere.jsonl", [full_row(2, code="def add_2(x):\n    return 0")])
+    with pytest.raises(UserError, match="gives no problem whose reference passes its tests: its reference does not"):
+        prepare(tmp_path / "out", own_data, sandbox_url, regression_dataset=str(elsewhere))
+
+
+def test_the_demos_regression_set_is_sound_and_costs_the_demo_few_training_problems(
+    tmp_path: Path, sandbox_url: str
+) -> None:
+    given = {"candidate_splits": "train", "max_candidate_samples": 240, "max_eval_samples": 100, "hidden_tests": 0}
+    regression = {"regression_dataset": str(ROOT / "demo/regression.jsonl")}
+    written = prepare(tmp_path / "out", ROOT / "demo/problems", sandbox_url, **given, **regression)
+    assert len(read_problems(tmp_path / "out" / REGRESSION)) == 20
+    assert not [name for name in written.counts["weak"] if name.startswith("regression")]
+    assert (len(written.problems), len(written.heldout)) == (240, 100)
+    assert len(written.card.encode()) < 500_000
+
+
+def test_a_data_set_in_evalplus_format(tmp_path: Path, sandbox_url: str) -> None:
+    rows = [
+        {
+            "task_id": f"Mbpp/{n}",
+            "prompt": f'"""\nWrite a function to add {n} to each.\nassert add((1,)) == [{n + 1}]\n"""',
+            "entry_point": "add",
+            "canonical_solution": f"def add(xs):\n    return [x + {n} for x in xs]\n",
+            "base_input": [[[1]], [[2, 3]]],
+            "plus_input": [[[k, k]] for k in range(30)],
+            "assertion": f"assert add((1,)) == [{n + 1}]",
+            "split": "test" if n > 5 else "train",
+        }
+        for n in range(1, 9)
+    ]
+    given = {"max_candidate_samples": 5, "max_eval_samples": 3, "hidden_tests": 5}
+    written = prepare(tmp_path / "out", write_jsonl(tmp_path / "plus.jsonl", rows), sandbox_url, **given)
+    assert (len(written.problems), len(written.heldout)) == (5, 3)
+    for problem in written.problems + written.heldout:
+        assert len(problem.tests) == 2
+        assert problem.hidden_tests_from == ["dataset"] * 30 + ["generated"] * 5
+        assert "add((0, 0))" in problem.hidden_tests[0]
+
+
 def test_the_card_is_one_page_that_asks_the_network_for_nothing(
     tmp_path: Path, own_data: Path, sandbox_url: str
 ) -> None:
@@ -234,14 +370,26 @@ def full_mbpp() -> Path:
     return Path(path)
 
 
+@pytest.mark.slow
 def test_all_of_mbpp(tmp_path: Path, full_mbpp: Path, sandbox_url: str) -> None:
-    written = prepare(tmp_path / "out", full_mbpp, sandbox_url, max_candidate_samples=1000, max_eval_samples=1000)
-    assert written.quarantined == []
+    given = {"max_candidate_samples": 1000, "max_eval_samples": 1000, "hidden_tests": 24}
+    written = prepare(tmp_path / "out", full_mbpp, sandbox_url, **given)
+    assert {row["kind"] for row in written.quarantined} == {"weak", "duplicate"}
     problems = {problem.task_id: problem for problem in written.problems + written.heldout}
-    assert len(problems) == 974
-    assert Counter(problem.split for problem in written.problems) == {"train": 374, "validation": 90, "prompt": 10}
+    assert len(problems) + len(written.quarantined) == 974
+    assert len(written.heldout) == 500
+    assert written.counts["hidden_tests"]["training"]["share_with_enough"] >= 0.9
+    assert written.counts["hidden_tests"]["held-out"]["share_with_enough"] >= 0.9
     assert {problem.split for problem in written.heldout} == {"test"}
     assert {problem.source for problem in problems.values()} == {"mbpp"}
+    assert {"37", "203", "339", "404"} <= written.counts["weak"].keys()
+    assert {row["task_id"] for row in written.quarantined if row["kind"] == "weak"} == {
+        "667",
+        "674",
+        "816",
+        "847",
+        "899",
+    }
     for problem in problems.values():
         assert problem.signature.startswith(f"def {problem.entry_point}")
         assert any(problem.entry_point in test for test in problem.tests)

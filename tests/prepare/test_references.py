@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from components.prepare.hidden import HiddenTests
 from components.prepare.references import References
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
@@ -24,7 +25,7 @@ def problem(task_id: int, reference: str) -> Problem:
         entry_point="f",
         prelude="",
         setup="",
-        tests=["assert f(1) == 1"],
+        tests=["assert f(1) == 'one'", "assert f(2) == 'two'"],  # which no constant passes
         hidden_tests=[],
         reference=reference,
         reference_cpu_ms=None,
@@ -33,7 +34,8 @@ def problem(task_id: int, reference: str) -> Problem:
 
 def references_at(url: str, infra_limit: float) -> References:
     client = SandboxClient(url, retry_seconds=0.0)
-    return References(Grader(client, test_timeout_s=1.0, infra_limit=infra_limit))
+    grader = Grader(client, test_timeout_s=1.0, infra_limit=infra_limit)
+    return References(grader, HiddenTests(client, 0, 1, 1.0))
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def losing_service() -> Iterator[str]:
 def test_one_without_a_verdict_is_left_out_counted_and_not_called_wrong(losing_service: str) -> None:
     references = references_at(losing_service, infra_limit=0.02)
     pool = [problem(n, "LOST" if n == 3 else f"# {n}") for n in range(60)]
-    taken = references.take(pool, 55, task="checking")
+    taken = references.take(pool, 55, task="checking", keep_weak=False)
     assert [p.task_id for p in taken] == [str(n) for n in range(60) if n != 3][:55]
     assert references.without_verdict == 1
     (row,) = references.quarantined
@@ -80,9 +82,13 @@ def test_one_without_a_verdict_is_left_out_counted_and_not_called_wrong(losing_s
 def test_too_many_without_a_verdict_stop_the_step(losing_service: str) -> None:
     references = references_at(losing_service, infra_limit=0.02)
     with pytest.raises(InfraError, match=r"2 of 60 programs could not be judged, more than infra_limit 0\.02"):
-        references.take([problem(n, "LOST" if n < 2 else f"# {n}") for n in range(60)], 60, task="checking")
+        references.take(
+            [problem(n, "LOST" if n < 2 else f"# {n}") for n in range(60)], 60, task="checking", keep_weak=False
+        )
 
 
 def test_a_sandbox_that_does_not_answer_stops_the_step() -> None:
     with pytest.raises(InfraError, match=r"could not be judged.*127\.0\.0\.1:9"):
-        references_at("http://127.0.0.1:9", infra_limit=0.5).take([problem(1, "#")], 1, task="checking")
+        references_at("http://127.0.0.1:9", infra_limit=0.5).take(
+            [problem(1, "#")], 1, task="checking", keep_weak=False
+        )

@@ -8,7 +8,7 @@ from components.prepare.raw import RawRow
 from components.prepare.rows import check_row, to_problem
 from components.prepare.signature import UnusableRow
 from components.shared.errors import UserError
-from components.shared.problem import Problem
+from components.shared.problem import PUBLISHED, Problem
 from tests.prepare.examples import full_row, sanitized_row
 
 
@@ -28,6 +28,7 @@ def test_a_full_row() -> None:
         setup="",
         tests=["assert add_7(0) == 7", "assert add_7(5) == 12", "assert add_7(-3) == 4"],
         hidden_tests=["assert add_7(1) == 8"],
+        hidden_tests_from=[PUBLISHED],
         reference="def add_7(x):\n    return x + 7\n",
         reference_cpu_ms=None,
     )
@@ -36,7 +37,10 @@ def test_a_full_row() -> None:
 def test_a_sanitized_row() -> None:
     problem = problem_of(sanitized_row(3))
     assert problem.prompt == "Write a function to halve a number and add 3.\n\ndef half_3(x):"
-    assert (problem.setup, problem.tests) == ("import math", ["assert math.isclose(half_3(3), 4.5)"])
+    assert (problem.setup, problem.tests) == (
+        "import math",
+        ["assert math.isclose(half_3(3), 4.5)", "assert math.isclose(half_3(8), 7.0)"],
+    )
     assert problem.hidden_tests == []
 
 

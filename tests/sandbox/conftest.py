@@ -13,12 +13,12 @@ import pytest
 Judge = Callable[..., dict[str, Any]]
 
 
-def post(url: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any, dict[str, str]]:
-    """POST `body` as JSON (or as it is, when bytes) to /v1/verdicts: status, decoded answer, headers (lower case)."""
+def post(
+    url: str, body: Any, headers: dict[str, str] | None = None, *, path: str = "/v1/verdicts"
+) -> tuple[int, Any, dict[str, str]]:
+    """POST `body` as JSON (or as it is, when bytes) to `path`: status, decoded answer, headers (lower case)."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(
-        url + "/v1/verdicts", data, {"Content-Type": "application/json", **(headers or {})}
-    )
+    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json", **(headers or {})})
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, json.load(answer), lower(answer.headers)

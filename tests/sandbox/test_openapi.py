@@ -12,7 +12,7 @@ import schemathesis
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-OPERATIONS = [("POST", "/v1/verdicts"), ("GET", "/readyz"), ("GET", "/healthz")]
+OPERATIONS = [("POST", "/v1/verdicts"), ("POST", "/v1/outputs"), ("GET", "/readyz"), ("GET", "/healthz")]
 FEW = hypothesis.settings(
     max_examples=60,
     deadline=None,
@@ -34,9 +34,10 @@ def test_every_operation_is_tried(described: schemathesis.BaseSchema) -> None:
     assert {(operation.method.upper(), operation.path) for operation in found} == set(OPERATIONS)
 
 
-def test_what_the_schema_allows_is_judged(described: schemathesis.BaseSchema) -> None:
+@pytest.mark.parametrize("path", ["/v1/verdicts", "/v1/outputs"])
+def test_what_the_schema_allows_is_judged(described: schemathesis.BaseSchema, path: str) -> None:
     @FEW
-    @hypothesis.given(described["/v1/verdicts"]["POST"].as_strategy(generation_mode=GenerationMode.POSITIVE))
+    @hypothesis.given(described[path]["POST"].as_strategy(generation_mode=GenerationMode.POSITIVE))
     def ask(case: schemathesis.Case) -> None:
         for index, item in enumerate(case.body["items"]):  # the two rules that a schema cannot express
             item |= {"id": str(index), "entry_point": "f"}
@@ -45,12 +46,18 @@ def test_what_the_schema_allows_is_judged(described: schemathesis.BaseSchema) ->
     ask()
 
 
-def test_what_the_schema_forbids_is_refused_as_it_says(described: schemathesis.BaseSchema) -> None:
-    body = jsonschema_rs.Draft202012Validator({**described.raw_schema, "$ref": "#/components/schemas/VerdictsRequest"})
+@pytest.mark.parametrize(
+    ("path", "request_name"), [("/v1/verdicts", "VerdictsRequest"), ("/v1/outputs", "OutputsRequest")]
+)
+def test_what_the_schema_forbids_is_refused_as_it_says(
+    described: schemathesis.BaseSchema, path: str, request_name: str
+) -> None:
+    schema = {**described.raw_schema, "$ref": f"#/components/schemas/{request_name}"}
+    body = jsonschema_rs.Draft202012Validator(schema)
     refused = 0
 
     @FEW
-    @hypothesis.given(described["/v1/verdicts"]["POST"].as_strategy(generation_mode=GenerationMode.NEGATIVE))
+    @hypothesis.given(described[path]["POST"].as_strategy(generation_mode=GenerationMode.NEGATIVE))
     def ask(case: schemathesis.Case) -> None:
         nonlocal refused
         # Whether it is forbidden, the schema says: what a mutation was meant to break, it does not always break.

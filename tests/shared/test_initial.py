@@ -8,6 +8,7 @@ from cli.parameters import merged
 from components import readiness
 from components.shared.errors import UserError
 from components.shared.initial import pinned_adapter, still_meant
+from components.shared.manifest import MANIFEST, facts_of
 from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE
 from components.shared.store import open_store
 
@@ -28,8 +29,11 @@ def store(store_root, monkeypatch):
     for name in (RUN_VARIABLE, POD_RUN_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     store = open_store()
-    put(store, "models/nightly/one")
-    put(store, "models/nightly/two")
+    for version in ("one", "two"):
+        put(store, f"models/nightly/{version}")
+        folder = store_root / f"models/nightly/{version}"
+        files = {path.relative_to(folder).as_posix(): facts_of(path) for path in folder.rglob("*") if path.is_file()}
+        store.write(f"models/nightly/{version}/{MANIFEST}", json.dumps({"files": files}).encode())
     store.write("models/nightly/current", b"one\n")
     put(store, "runs/three/train")
     return store

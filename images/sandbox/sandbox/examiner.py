@@ -17,10 +17,11 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from sandbox import standins, wire
+from sandbox import calls, standins, wire
 from sandbox.examination import Examination
 from sandbox.link import Link, ProgramGone, ProgramStopped, TestFault, is_from_program
-from sandbox.preparation import Preparation, prepare
+from sandbox.preparation import Preparation, prepare, prepare_calls
+from sandbox.verdict import OUTPUTS
 
 # Marks to the judge: the records of an item are complete; or nothing of it has run, as its tests need a process of
 # their own. Behind either: this process serves no further item.
@@ -131,7 +132,7 @@ def examine(item: dict[str, Any], link: Link, report: Report, *, lasting: bool) 
         lasting: whether this process is to serve other items too: it declines tests that can leave something behind.
     """
     try:
-        preparation = prepare(item["setup"], item["tests"])
+        preparation = (prepare_calls if item.get(OUTPUTS) else prepare)(item["setup"], item["tests"])
     except TestFault as fault:
         _finish(report, 0, ("infra", f"the data set is at fault: {fault}"))
         return True
@@ -161,6 +162,8 @@ def _run(item: dict[str, Any], preparation: Preparation, namespace: dict[str, An
     if outcome[0] != "passed":
         return _finish(report, 0, outcome)
     namespace[item["entry_point"]] = standins.name_stand_in(link, item["entry_point"])  # whatever setup calls so
+    if item.get(OUTPUTS):
+        return calls.run_calls(examination.tests, namespace, link, run_block, lambda one: report(_record(**one)))
     for index, code in enumerate(examination.tests):
         outcome = run_block(code, namespace, link)
         _finish(report, index, outcome)

@@ -28,8 +28,8 @@ AnyText = Annotated[str, PlainValidator(_any_text), WithJsonSchema({"type": "str
 Source = Annotated[str, Field(max_length=MAX_SOURCE)]
 
 
-class Item(BaseModel):
-    """One program and the tests that judge it."""
+class Program(BaseModel):
+    """One program and how it is run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,18 +37,31 @@ class Item(BaseModel):
     program: AnyText = Field(description="The candidate's whole source.")
     entry_point: str = Field(max_length=MAX_NAME, description="The global name of the program that the tests use.")
     setup: Source = Field(default="", description="Python run by the judge before the tests: the imports they need.")
-    tests: list[Source] = Field(
-        min_length=1, max_length=MAX_TESTS, description="Python blocks, each judged as one test."
-    )
     timeout_s: float = Field(
         gt=0, le=MAX_TIMEOUT_SECONDS, description="CPU seconds for the whole item, loading included; 3x as wall time."
     )
 
     @model_validator(mode="after")
-    def _entry_point_is_a_name(self) -> "Item":
+    def _entry_point_is_a_name(self) -> "Program":
         if not self.entry_point.isidentifier():
             raise ValueError(f"entry_point {self.entry_point!r} is no Python name")
         return self
+
+
+class Item(Program):
+    """One program and the tests that judge it."""
+
+    tests: list[Source] = Field(
+        min_length=1, max_length=MAX_TESTS, description="Python blocks, each judged as one test."
+    )
+
+
+def refuse_repeated(ids: list[str]) -> None:
+    """ValueError for an id that occurs twice."""
+    counts = Counter(ids)
+    repeated = sorted(identifier for identifier, count in counts.items() if count > 1)
+    if repeated:
+        raise ValueError(f"ids must be unique: {repeated[0]!r} occurs {counts[repeated[0]]} times")
 
 
 class VerdictsRequest(BaseModel):
@@ -60,10 +73,7 @@ class VerdictsRequest(BaseModel):
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> "VerdictsRequest":
-        counts = Counter(item.id for item in self.items)
-        repeated = sorted(identifier for identifier, count in counts.items() if count > 1)
-        if repeated:
-            raise ValueError(f"ids must be unique: {repeated[0]!r} occurs {counts[repeated[0]]} times")
+        refuse_repeated([item.id for item in self.items])
         return self
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from sandbox import keeper
 from sandbox.fairness import FairQueue, Job, Verdict, Waiter
 from sandbox.reaper import Reaper
+from sandbox.verdict import OUTPUTS
 from sandbox.worker import Settings
 
 log = logging.getLogger("sandbox")
@@ -180,4 +181,4 @@ def _give(waiter: Waiter, result: Verdict | Exception) -> None:
 
 
 def _key(item: dict[str, Any]) -> tuple[Any, ...]:
-    return (*(item[name] for name in JUDGED_ON), *item["tests"])
+    return (item.get(OUTPUTS, False), *(item[name] for name in JUDGED_ON), *item["tests"])

@@ -8,6 +8,7 @@ never run where it is kept (`examiner.examine`), so nothing can change it or loo
 import functools
 from typing import NamedTuple
 
+from sandbox import calls
 from sandbox.examination import Examination, compile_item
 from sandbox.foresight import foresee
 from sandbox.link import Ahead
@@ -27,6 +28,11 @@ def prepare(setup: str, tests: list[str]) -> Preparation:
     """Prepare the tests of one item, or find them prepared. Raises TestFault."""
     small = len(setup) + sum(map(len, tests)) <= MAX_KEPT_CHARACTERS
     return (_kept if small else _prepare)(setup, tuple(tests))
+
+
+def prepare_calls(setup: str, wanted: list[str]) -> Preparation:
+    """Prepare calls whose values are wanted (see calls): they run as tests that keep their value. Raises TestFault."""
+    return Preparation(prepare(setup, calls.as_tests(wanted)).examination, prepare(setup, wanted).ahead)
 
 
 def _prepare(setup: str, tests: tuple[str, ...]) -> Preparation:

@@ -19,7 +19,7 @@ import fastapi
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from sandbox import landlock, layers, logs, models, pool, probes
+from sandbox import landlock, layers, logs, models, outputs, pool, probes
 from sandbox.fairness import Verdict
 from sandbox.metrics import Metrics
 from sandbox.surroundings import Surroundings
@@ -251,10 +251,15 @@ def make_app(service: Service) -> fastapi.FastAPI:
     @app.post("/v1/verdicts", response_model=models.VerdictsResponse, responses=REFUSALS)
     async def verdicts(body: models.VerdictsRequest, request: fastapi.Request, x_client_id: ClientId = "") -> Any:
         """Judge a batch of programs. Every item gets a verdict; a full queue refuses the whole request with 429."""
-        address = request.client.host if request.client else ""
-        found = await service.judge(f"{address} {x_client_id}".strip(), body, request.is_disconnected)
+        found = await service.judge(client_of(request, x_client_id), body, request.is_disconnected)
         # Written here: what this service has made itself need not be validated as its response model.
         return fastapi.Response(json.dumps({"verdicts": found}), media_type="application/json")
+
+    @app.post("/v1/outputs", response_model=outputs.OutputsResponse, responses=REFUSALS)
+    async def outputs_of(body: outputs.OutputsRequest, request: fastapi.Request, x_client_id: ClientId = "") -> Any:
+        """Run calls of a batch of programs and write down what they return. Queue, jail and limits are a verdict's."""
+        found = await service.judge(client_of(request, x_client_id), body.as_verdicts(), request.is_disconnected)
+        return outputs.response(found)
 
     @app.get("/healthz", response_class=PlainTextResponse)
     async def healthz() -> str:
@@ -277,6 +282,12 @@ def make_app(service: Service) -> fastapi.FastAPI:
         return await proceed(request)
 
     return app
+
+
+def client_of(request: fastapi.Request, named: str) -> str:
+    """Who asks, as the fair queue knows it: an address and the name given."""
+    address = request.client.host if request.client else ""
+    return f"{address} {named}".strip()
 
 
 def one_sentence(error: RequestValidationError) -> str:

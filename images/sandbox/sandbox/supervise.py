@@ -13,10 +13,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox import examiner, kernel, wire, zygote
+from sandbox import calls, examiner, kernel, wire, zygote
 from sandbox.core import Core
 from sandbox.nursery import LIFETIME_CPU_SECONDS, Nursery
-from sandbox.verdict import Ending
+from sandbox.verdict import OUTPUT, Ending
 
 WALL_FACTOR = 3  # wall time allowed, in CPU time allowed
 BUSY_SHARE = 0.05  # less CPU than this share of the time that passes is sleeping
@@ -107,7 +107,8 @@ class Run:
             outcome, detail = record["outcome"], str(record["detail"])[: examiner.MAX_DETAIL]
             if outcome not in EXAMINED:
                 raise KeyError(outcome)
-            self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": detail})
+            output = {OUTPUT: calls.taken(record[OUTPUT])} if OUTPUT in record else {}
+            self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": detail, **output})
 
 
 class Watch:

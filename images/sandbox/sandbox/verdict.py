@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 MAX_PROGRAM = 256 * 1024  # characters of a program
 MAX_SCRATCH_FILES = 64  # that a program may have at a time
 LARGE_MEMORY_BYTES = 256 << 20  # a program that held this much is itself why the kernel killed it
+OUTPUTS = "outputs"  # key of an item that asks for outputs
+OUTPUT = "output"  # key of a record that says what a call returned (see calls)
 RETRY = "retry"  # key of a verdict that another try might better; never leaves the service
 
 
@@ -111,6 +113,7 @@ def make(item: dict[str, Any], records: list[dict[str, Any]], cpu_seconds: float
     """The verdict in the response's shape; tests without a record have not run. RETRY marks what may be retried."""
     tests = [
         {"index": index, "outcome": record["outcome"], "detail": _text(record["detail"])}
+        | ({OUTPUT: record[OUTPUT]} if OUTPUT in record and item.get(OUTPUTS) else {})  # a hostile test may write one
         for index, record in enumerate(records)
     ]
     decisive = next((test for test in tests if test["outcome"] != "passed"), tests[-1])

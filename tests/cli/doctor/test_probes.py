@@ -18,6 +18,7 @@ GIVEN = {
     "store_secret": "store",
     "model_name": "owner/model",
     "dataset": "s3://bucket/problems.jsonl",
+    "regression_dataset": "",
 }
 
 
