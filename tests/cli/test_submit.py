@@ -255,7 +255,8 @@ def test_account_and_root_go_along_and_the_rest_is_said_to_be_lost(kfp, call):
     assert code == 0, err
     body = kfp.bodies("/runs")[-1]
     assert (body["service_account"], body["runtime_config"]["pipeline_root"]) == ("runner", "s3://team/artifacts")
-    assert "what is fixed at compile is not kept with a run: give --cache-training, --retries, --timeout" in err
+    lost = "give --pipeline, --cache-training, --retries, --timeout"
+    assert f"what is fixed at compile is not kept with a run: {lost}" in err
     assert call("run --resume old --service-account other")[0] == 0
     assert kfp.bodies("/runs")[-1]["service_account"] == "other"
 
