@@ -11,11 +11,14 @@ from cli.endpoint import Endpoint
 from components.pods import KUEUE_PRIORITY, KUEUE_QUEUE, MODEL_CACHE, SCRATCH, STEP_LABEL, STEPS, is_own_label
 
 SHM = "/dev/shm"
+LAST = ("train", "evaluate")  # steps that get all that is fixed; only evaluating has no train
 Json = Mapping[str, Any]
 
 
 def options_of_run(endpoint: Endpoint, run: Any) -> dict[str, Any]:
     """The options that `fixed_options` names, as they were for a run of KFP's; empty when its pipeline says nothing.
+
+    All but which pipeline it is: that is named anew, and another is refused (`parameters.refuse_other_pipeline`).
 
     A run holds its pipeline, or names the version of an uploaded one.
     """
@@ -33,13 +36,14 @@ def options_of(pipeline: Json) -> dict[str, Any]:
     pods: dict[str, Json] = {}
     for each in platform.get("deploymentSpec", {}).get("executors", {}).values():
         pods.setdefault(each.get("podMetadata", {}).get("labels", {}).get(STEP_LABEL, ""), each)
-    task = _task(pipeline.get("pipeline_spec") or {}, "train")
-    if "train" not in pods or task is None:  # not this pipeline
+    tasks = {step: _task(pipeline.get("pipeline_spec") or {}, step) for step in LAST if step in pods}
+    step, task = next(((step, task) for step, task in tasks.items() if task), ("", None))
+    if task is None:  # not of this product
         return {}
-    train = pods["train"]
-    labels = train["podMetadata"]["labels"]
-    sizes = {each["mountPath"]: each.get("sizeLimit", "") for each in train.get("emptyDirMounts", ())}
-    claims = {each["mountPath"]: each["constant"] for each in train.get("pvcMount", ())}
+    pod = pods[step]
+    labels = pod["podMetadata"]["labels"]
+    sizes = {each["mountPath"]: each.get("sizeLimit", "") for each in pod.get("emptyDirMounts", ())}
+    claims = {each["mountPath"]: each["constant"] for each in pod.get("pvcMount", ())}
     return {
         "cache_training": bool(task.get("cachingOptions", {}).get("enableCache")),
         "retries": int(task.get("retryPolicy", {}).get("maxRetryCount", 0)),
@@ -49,7 +53,7 @@ def options_of(pipeline: Json) -> dict[str, Any]:
         "model_cache_claim": claims.get(MODEL_CACHE, ""),
         "queue": labels.get(KUEUE_QUEUE, ""),
         "priority_class": labels.get(KUEUE_PRIORITY, ""),
-        "pull_secret": tuple(each["secretName"] for each in train.get("imagePullSecret", ())),
+        "pull_secret": tuple(each["secretName"] for each in pod.get("imagePullSecret", ())),
         "pod_label": tuple(f"{key}={value}" for key, value in labels.items() if not is_own_label(key)),
     }
 

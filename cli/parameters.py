@@ -88,6 +88,14 @@ def convert(parameter: Parameter, value: Any, *, named: str) -> Any:
     raise UserError(f"{named} {value!r} is not {words}: write it like {example}.")
 
 
+def refuse_other_pipeline(run_id: str, then: Mapping[str, Any], pipeline: str) -> None:
+    """UserError when a run that is to be continued with the parameters `then` was one of another pipeline."""
+    own = set(pipeline_parameters(EVALUATE_ONLY)) - set(pipeline_parameters())
+    was = EVALUATE_ONLY if own & set(then) else WHOLE
+    if was != pipeline:
+        raise UserError(f"Run {run_id} is one of the pipeline {was}: give --pipeline {was} to continue it.")
+
+
 class _Value(click.ParamType[Any]):
     """Text of an option, read as its parameter's type."""
 

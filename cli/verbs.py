@@ -75,6 +75,7 @@ def _run(resume: str | None, follow: bool, name: str | None, **options: Any) -> 
     endpoint, fixed_given, place, given = _submitted(options)
     if resume is not None:
         given, place = continued(endpoint, resume, given, place)
+        parameters.refuse_other_pipeline(resume, given, fixed_given["pipeline"])
         fixed_given |= _kept(endpoint, resume)
     wanted = parameters_for_cluster(given, note, pipeline=fixed_given["pipeline"])
     fixed = take_fixed(fixed_given)

@@ -18,12 +18,16 @@ GIVEN = {
     "pull_secret": ("one", "two"),
     "pod_label": ("team=nlp", "example.com/cost=7"),
 }
-DEFAULTS = {str(option.name): () if option.multiple else option.default for option in fixed_options()}
+DEFAULTS = {
+    str(option.name): () if option.multiple else option.default
+    for option in fixed_options()
+    if option.name != "pipeline"  # which is named anew
+}
 
 
 def pipeline_of(options: dict) -> dict:
     """The compiled pipeline in the form in which KFP's API gives it back."""
-    with compiled(take_fixed(dict(options))) as file:
+    with compiled(take_fixed({"pipeline": "grpo-code", **options})) as file:
         spec, platform = yaml.safe_load_all(file.read_text())
     return {"pipeline_spec": spec, "platform_spec": platform}
 
@@ -40,9 +44,15 @@ def tag(monkeypatch):
 
 @pytest.mark.parametrize("given", [GIVEN, DEFAULTS], ids=["all given", "none given"])
 def test_what_was_given_is_read_back(given):
-    assert set(GIVEN) == {option.name for option in fixed_options()}, "an option more must be kept, too"
+    assert set(GIVEN) == set(DEFAULTS), "an option more must be kept, too"
     kept = options_of(pipeline_of(given))
     assert in_any_order(kept) == in_any_order(given)
+
+
+def test_only_evaluating_is_read_back_too():
+    given = {**GIVEN, "timeout": ("fetch_model=0.5", "evaluate=400")}
+    kept = options_of(pipeline_of({**given, "pipeline": "evaluate-only"}))
+    assert in_any_order(kept) == in_any_order({**given, "cache_training": False})  # there is no training to reuse
 
 
 def test_only_what_differs_from_the_defaults_is_told():

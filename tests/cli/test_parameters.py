@@ -68,6 +68,14 @@ def test_a_file_may_serve_both_pipelines_and_an_option_only_its_own(tmp_path):
         parameters.refuse_foreign({"tuned_model": "runs/a"}, parameters.WHOLE)
 
 
+def test_a_run_is_continued_by_its_own_pipeline():
+    alone = parameters.merged({}, parameters.EVALUATE_ONLY)
+    parameters.refuse_other_pipeline("r", alone, parameters.EVALUATE_ONLY)
+    parameters.refuse_other_pipeline("r", parameters.merged({}), parameters.WHOLE)
+    with pytest.raises(UserError, match="Run r is one of the pipeline evaluate-only: give --pipeline evaluate-only"):
+        parameters.refuse_other_pipeline("r", alone, parameters.WHOLE)
+
+
 def test_a_fraction_is_no_whole_number():
     epochs = parameters.pipeline_parameters()["epochs"]
     with pytest.raises(UserError, match="not a whole number"):
