@@ -251,8 +251,9 @@ def evaluation_inputs(pods: Pods | None) -> tuple[list[inspect.Parameter], str]:
 
 
 def make_evaluate_only(*, cache_training: bool, pods: Pods | None) -> Any:
-    """The pipeline for a model that there is already. Whatever cache_training says, an evaluation is not reused: what is
-    at the model's address may be another by now.
+    """The pipeline for a model that there is already.
+
+    Whatever cache_training says, an evaluation is not reused: what is at the model's address may be another by now.
     """
     inputs, doc = evaluation_inputs(pods)
     rest = {name: spec.default for name, spec in grpo_code.component_spec.inputs.items()}

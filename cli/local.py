@@ -5,10 +5,12 @@ are shown, and at the end stand the numbers, or the one sentence that says what 
 """
 
 import contextlib
+import errno
 import json
 import os
 import secrets
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +39,7 @@ EVALUATION = "evaluation.json"
 STEPS = ("check", "prepare", "filter", "train", "evaluate", "publish", "unchanged", "finish")
 STEPS_OF_EVALUATION = ("check", "prepare", "evaluate", "finish")
 TRAINING = ("train", "evaluate")  # what runs anew each time unless --reuse asks otherwise
+FULL_BYTES = 64 << 10  # a disk with less room keeps no step's last words
 Say = Callable[[str], None]
 
 
@@ -181,6 +184,8 @@ def _tell_failure(files: RunFiles, outcome: Outcome, again: str, say: Say) -> in
     }
     if files.failure.exists():
         failure = json.loads(files.failure.read_text())
+    elif shutil.disk_usage(files.folder).free < FULL_BYTES:
+        failure |= {"kind": "infrastructure", "message": str(lacking(OSError(errno.ENOSPC, "", str(files.folder))))}
     hints = {
         "defect": "This is a defect of grpo-code; the log has the traceback.",
         "unknown": "It may have been killed, for example for lack of memory.",

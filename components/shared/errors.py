@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 FAILURE_FILE = "GRPO_FAILURE_FILE"  # where the local runner reads what went wrong in a step
@@ -69,8 +69,10 @@ def record_failure(failure: dict[str, object]) -> None:
     """Write the failure where the local runner looks for it, and into the run's folder in the store."""
     target = os.environ.get(FAILURE_FILE)
     if target:
-        with suppress(OSError):  # the failure itself may be that nothing can be written
+        try:
             Path(target).write_text(json.dumps(failure))
+        except OSError:  # the failure itself may be that nothing can be written: no half of it, then
+            Path(target).unlink(missing_ok=True)
     from components.shared.run import folder_of, this_run  # both know this module
     from components.shared.store import open_store
 
