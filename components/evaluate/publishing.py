@@ -59,8 +59,10 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
     store, name = open_store(), given["publish_as"]
     version = run_id_of(given["run_id"], given["resume_run"])
     seen = published.read_pointer(store, name)
-    if seen.version == version and published.publication(store, name, version):
+    if seen.version == version and (told := published.publication(store, name, version)):
         say("publish", f"this run is the current version of {name} already")
+        if told.get("decision") and not store.exists(f"{folder_of(version)}/{DECISION}"):
+            _write(store, version, told["decision"])  # an attempt before this one was lost before it could
         return {"published": 1.0}
     validation = read_problems(problems / VALIDATION)
     decision: dict[str, Any] = {
@@ -191,8 +193,9 @@ def _publish(
     """Write the version and make it current; returns what the decision says of that."""
     name, version = given["publish_as"], str(decision["run_id"])
     heldout = json.loads((evaluation / EVALUATION).read_text())
+    made = {"published": True, "version": version}  # what this record says is read only once it is so
     facts = published.facts(
-        read_trained(model), run=version, heldout=heldout, decision=decision,
+        read_trained(model), run=version, heldout=heldout, decision={**decision, **made},
         use_chat_template=given["use_chat_template"],
     )  # fmt: skip
     done = published.publish(
@@ -200,7 +203,7 @@ def _publish(
         evaluation=as_json(comparison), provenance=recorded(store, version),
     )  # fmt: skip
     if done:
-        return {"published": True, "version": version}
+        return made
     now = published.current_version(store, name)
     lost = f"Another run published {name} as {now} while this one was judged against {seen.version or 'the base'}."
     return {"reason": f"{decision['reason']} {lost} A new run is judged against that."}

@@ -78,6 +78,10 @@ def test_a_better_model_takes_over_and_one_that_is_not_better_does_not(
     assert json.loads((folder / "one/evaluation.json").read_text())["difference"] == decision["difference"]
     told = json.loads((folder / "one/publication.json").read_text())
     assert (told["replaces"], told["decided_by"], told["heldout"]["tuned"]) == (None, "validation", 0.3)
+    assert told["decision"] == decision
+    (store_root / "runs/one/publish/decision.json").unlink()  # the attempt was lost right after it had published
+    assert run(validation_set, learned, evaluation, run_id="one", **publishing) == {"published": 1.0}
+    assert decision_of("one") == decision
 
     same = fully_trained(tmp_path / "same", base=untaught_model, weights=DEMO_MODEL)
     assert run(validation_set, same, evaluation, run_id="two", **publishing)["published"] == 0.0
