@@ -40,7 +40,7 @@ Trials = list[list[Trial]]
 class Sampled:
     """What was drawn, by model: `samples` trials a held-out problem, one greedy one, and the regression problems'.
 
-    batch_effect: what the batch size changes, None where it cannot change anything.
+    batch_effect: what the batch size changes, None where it cannot change anything or all came from the store.
     """
 
     heldout: dict[str, Trials]

@@ -12,6 +12,7 @@ from components.evaluate.evaluation import run, seed_of
 from components.evaluate.models import Subjects
 from components.evaluate.planned import planned, sentence
 from components.evaluate.trials import Examination, lost
+from components.shared import kept
 from components.shared.batches import Fit
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
@@ -249,7 +250,7 @@ def test_what_was_sampled_and_judged_is_taken_from_the_store(tmp_path, problem_s
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 8}, {"eval_k": 2}, {"temperature": 0.5}, {"code_version": "c2"}, {"test_timeout_s": 3.0}],
+    [{"seed": 8}, {"eval_k": 2}, {"temperature": 0.5}, {"test_timeout_s": 3.0}],
     ids=lambda change: next(iter(change)),
 )
 @pytest.mark.usefixtures("local_sandbox")
@@ -314,6 +315,36 @@ def test_a_lost_verdict_is_not_kept_but_tried_again(problem_set, given, store_ro
     assert sum(lost(row[0]) for row in first) == 1
     assert [row[0].verdict.outcome for row in second] == ["passed"] * 3
     assert next(outcomes, None) is None, "only the lost one was drawn again"
+
+
+def test_a_damaged_object_and_other_code_are_drawn_again(problem_set, given, store_root, local_sandbox, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "components.evaluate.trials.Examination._draw",
+        lambda self, model, part, sampling, samples, progress: (
+            drawn.append(len(part)) or [[trial("failed")]] * len(part)
+        ),
+    )
+    chosen, sampling = read_problems(problem_set / HELDOUT)[:3], Sampling.from_parameters(given)
+    grader = Grader(SandboxClient.from_setting(""), test_timeout_s=2.0, infra_limit=0.02)
+    one = Examination(Subjects(given, None), "base", grader, seed=1, given=given)
+    one.trials(chosen, sampling, samples=1, what="sampled")
+    (file,) = (store_root / "cache").rglob("*.jsonl")
+    file.write_text(file.read_text()[:-40])
+    one.trials(chosen, sampling, samples=1, what="sampled")
+    monkeypatch.setattr(kept, "CODE", kept.CODE[:-1])
+    one.trials(chosen, sampling, samples=1, what="sampled")
+    assert drawn == [3, 1, 3]
+
+
+def test_the_effect_of_the_batch_size_is_that_of_the_model_that_drew(given, store_root, local_sandbox):
+    """Where the store had all of the tuned model's trials, it is the base that is still loaded."""
+    subjects = Subjects(given, None)
+    subjects.model, subjects.which = object(), "base"
+    grader = Grader(SandboxClient.from_setting(""), test_timeout_s=2.0, infra_limit=0.02)
+    one = Examination(subjects, "base", grader, seed=1, given=given)
+    one.which = "tuned"
+    assert one.batch_effect([], Sampling.from_parameters(given)) is None
 
 
 @pytest.mark.slow
