@@ -18,6 +18,7 @@ import torch
 from components.evaluate.comparison import Comparison, Trial, as_json, compare
 from components.evaluate.evaluation import EVALUATION, seed_of
 from components.evaluate.models import tuned_from
+from components.evaluate.planned import planned, sentence
 from components.shared import published
 from components.shared.attempts import attempt
 from components.shared.errors import InfraError
@@ -29,7 +30,6 @@ from components.shared.progress import Progress, say
 from components.shared.run import folder_of, recorded, run_id_of
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
-from components.shared.statistics import worst_detectable
 from components.shared.status import DECISION
 from components.shared.store import Store, open_store
 from components.shared.trained import read_trained
@@ -69,6 +69,9 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
         "name": name, "run_id": version, "version": None, "published": False, "incumbent": seen.version
     }  # fmt: skip
     if validation:
+        count, samples = len(validation), given["eval_k"]
+        plan = sentence(planned(problems, count, samples), count=count, samples=samples, alone=False)
+        say("publish", f"validation: {plan}")
         comparison = judge(validation, model, seen, given)
         decision |= figures(comparison, seconds=time.monotonic() - start)
         better, decision["reason"] = verdict(comparison, seen.version)
@@ -88,12 +91,6 @@ def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, g
     """Sample and judge the incumbent, then the candidate, on the same problems; never both in memory."""
     if given["threads"]:
         torch.set_num_threads(given["threads"])
-    smallest = points(worst_detectable(len(validation), given["eval_k"])).removeprefix("+")
-    say(
-        "publish",
-        f"{len(validation)} validation problems with {given['eval_k']} samples of each model: differences below "
-        f"{smallest} will often not be told from none",
-    )
     client = SandboxClient.from_setting(given["sandbox_url"])
     grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
     with tempfile.TemporaryDirectory(prefix="grpo-incumbent-") as scratch:

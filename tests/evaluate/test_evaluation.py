@@ -19,6 +19,7 @@ from components.shared.grading import Grader
 from components.shared.problem import HELDOUT, REGRESSION, read_problems, write_problems
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
+from components.shared.statistics import mean_interval
 from components.shared.store import open_store, upload_folder
 from tests.conftest import DEMO_MODEL, demo_problems
 from tests.evaluate.test_comparison import trial
@@ -183,6 +184,14 @@ def test_the_plan_takes_the_filters_estimate_where_there_is_one(tmp_path):
     plan = planned(tmp_path, 50, 4)
     assert plan["minimum_detectable"] == pytest.approx(2.8 * ((0.02 + 2 * 0.2 / 4) / 50) ** 0.5)
     assert "given the filter's pass rates" in sentence(plan, count=50, samples=4, alone=False)
+
+
+@pytest.mark.parametrize("count", [2, 9, 20, 50, 51, 500])
+def test_no_interval_of_one_model_is_wider_than_planned(tmp_path, count):
+    worst = mean_interval([0.0] * (count // 2) + [1.0] * (count - count // 2), low=0.0, high=1.0)
+    planned_half = planned(tmp_path, count, 4)["half_width_alone"]
+    assert max(worst.mean - worst.low, worst.high - worst.mean) <= planned_half + 1e-9
+    assert planned(tmp_path, 1, 4)["half_width_alone"] == 1.0
 
 
 @pytest.mark.usefixtures("local_sandbox")
