@@ -26,8 +26,8 @@ def problems_of_the_demo(count: int) -> list[Problem]:
 
 
 def checks(url: str, wanted: int = 20) -> References:
-    client = SandboxClient(url)
-    return References(Grader(client, test_timeout_s=2.0, infra_limit=0.0), HiddenTests(client, wanted, 1, 2.0))
+    grader = Grader(SandboxClient(url), test_timeout_s=2.0, infra_limit=0.0)
+    return References(grader, HiddenTests(grader, wanted, 1))
 
 
 def taken(url: str, *problems: Problem, wanted: int = 20) -> tuple[list[Problem], References]:
