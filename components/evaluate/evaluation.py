@@ -83,6 +83,7 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
         "seeds": {which: seed_of(given["seed"], which) for which in subjects.names},
         "training_seeds": [given["seed"]] if model is not None else None,
         "tuned_model": given["tuned_model"] if model is None else "",
+        "tuned_run": subjects.trained.get("run", "") if subjects.trained else "",
         "kind": subjects.trained["kind"] if subjects.trained else None,
         "method": subjects.trained["method"] if subjects.trained else None,
         "seconds": round(time.monotonic() - start, 1),

@@ -230,6 +230,7 @@ def test_the_model_at_an_address_is_evaluated_like_one_that_was_just_trained(tmp
     published = json.loads((tmp_path / "b/evaluation.json").read_text())
     assert published["per_problem"] == trained_now["per_problem"]
     assert published["tuned_model"] == "runs/demo"
+    assert published["tuned_run"] == "r", "an address like models/NAME may mean another model by now"
     assert published["training_seeds"] is None, "with which seed it was trained nobody said"
 
 

@@ -23,6 +23,7 @@ def content_of(comparison, **changes):
     return {
         **as_json(comparison), "requested_problems": len(comparison.pairs) + len(comparison.dropped), "run_id": "r1",
         "reward": "tests", "seeds": {"base": 1, "tuned": 2}, "method": "lora", "kind": "adapter", "tuned_model": "",
+        "tuned_run": "r1",
         "training_seeds": [42], "regression": None, "seconds": 3.0, **changes,
         "planned": {"minimum_detectable": 0.1, "at_most": 0.15, "sample_variance": 0.1, "from": "assumed"},
         "greedy": {which: {"pass_at_1": 0.5, "problems": 2, "passed": ["1"]} for which in ("base", "tuned")},
@@ -162,7 +163,10 @@ def test_a_base_alone_has_a_page_of_its_own():
     problems = [make_problem(str(n)) for n in range(12)]
     scores = scores_of(problems, [trials("++"), trials("+-"), trials("--")] * 4, samples=2)
     shared = content_of(compared(*GAIN))
-    names = ("run_id", "reward", "planned", "regression", "training_seeds", "kind", "method", "tuned_model", "seconds")
+    names = (
+        "run_id", "reward", "planned", "regression", "training_seeds", "kind", "method", "tuned_model", "tuned_run",
+        "seconds",
+    )  # fmt: skip
     content = {
         **alone_as_json(scores), **{name: shared[name] for name in names}, "requested_problems": 12,
         "seeds": {"base": 1}, "greedy": {"base": {"pass_at_1": 0.5, "problems": 12, "passed": []}},
