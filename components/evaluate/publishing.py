@@ -143,6 +143,7 @@ def _trials(
         seed=seed_of(given["seed"], which),
         grader=grader,
         on_progress=progress.update,
+        step="publish",
     )
     del base, model
     free_memory()
