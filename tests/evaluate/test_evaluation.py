@@ -235,6 +235,18 @@ def test_the_model_at_an_address_is_evaluated_like_one_that_was_just_trained(tmp
 
 
 @pytest.mark.usefixtures("local_sandbox")
+def test_a_control_stays_one_when_it_is_evaluated_by_its_address(tmp_path, problem_set, given, store_root):
+    model = with_adapter(tmp_path / "model", scale=0.0)
+    facts = json.loads((model / "model.json").read_text()) | {"reward": "random", "seed": 5}
+    (model / "model.json").write_text(json.dumps(facts))
+    given |= {"tuned_model": str(model), "max_completion_length": 4}
+    run(problem_set, None, tmp_path / "evaluation", tmp_path / "report.html", **given)
+    content = json.loads((tmp_path / "evaluation/evaluation.json").read_text())
+    assert (content["reward"], content["training_seeds"]) == ("random", [5])
+    assert "Control run with random rewards" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("local_sandbox")
 def test_another_base_at_an_own_address_is_a_warning_and_one_that_does_not_fit_is_refused(
     tmp_path, problem_set, given, store_root, untaught_model, capsys
 ):
