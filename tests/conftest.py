@@ -5,11 +5,13 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.sandbox import running_sandbox
 from components.shared.problem import Problem
+from tests.browsing import opened_browser
 from tests.builders import make_problem
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +40,13 @@ def problems_of(file: Path, count: int | None = None) -> list[Problem]:
 def demo_problems(count: int) -> list[Problem]:
     """The demo's first training problems."""
     return problems_of(ROOT / "demo/problems/train.jsonl", count)
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """A real browser; for tests marked `browser`."""
+    with opened_browser() as opened:
+        yield opened
 
 
 @pytest.fixture

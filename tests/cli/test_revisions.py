@@ -4,13 +4,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from minio import Minio
-from moto.server import ThreadedMotoServer
 
 from cli import revisions
 from components.shared.errors import UserError
 from components.shared.model_hub import hub_commit
 from components.shared.store import open_store
+from tests.buckets import own_bucket
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -65,15 +64,8 @@ def test_compiled_files_do_not_count(tree):
 @pytest.fixture
 def bucket(monkeypatch):
     """A store in a bucket on an S3 server of its own, for which the environment is set."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    endpoint = "{}:{}".format(*server.get_host_and_port())
-    settings = {"ENDPOINT": endpoint, "ACCESS_KEY": "key", "SECRET_KEY": "secret", "SECURE": "false"}
-    for name, value in settings.items():
-        monkeypatch.setenv(f"S3_{name}", value)
-    Minio(endpoint, access_key="key", secret_key="secret", secure=False).make_bucket("bucket")
-    yield open_store("s3://bucket")
-    server.stop()
+    with own_bucket(monkeypatch) as address:
+        yield open_store(address)
 
 
 def given(**values):

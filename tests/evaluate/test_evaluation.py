@@ -295,6 +295,7 @@ def test_what_the_trials_depend_on_is_part_of_their_key(problem_set, given, stor
     assert drawn == [3, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_sandbox")
 def test_an_evaluation_that_was_killed_goes_on_where_it_was(tmp_path, problem_set, given, store_root, monkeypatch):
     """The sandbox goes away after the third batch; what the first two held is not sampled again."""

@@ -56,6 +56,7 @@ def decision_of(run_id: str) -> dict:
     return json.loads(open_store().read(f"runs/{run_id}/publish/decision.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_sandbox")
 def test_a_better_model_takes_over_and_one_that_is_not_better_does_not(
     tmp_path, validation_set, evaluation, publishing, untaught_model, store_root, capsys

@@ -2,18 +2,8 @@
 
 import pytest
 
+from tests.browsing import every_form
 from tests.evaluate.test_evaluation import evaluated, fully_trained
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = "/usr/bin/chromium"
-
-
-@pytest.fixture
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -27,25 +17,10 @@ def page_file(tmp_path, problem_set, untaught_model, given, local_sandbox, store
 
 @pytest.mark.browser
 def test_the_report_reads_well_at_any_width_light_and_dark(browser, page_file):
-    backgrounds = {}
-    for width in (360, 1400):
-        for scheme in ("light", "dark"):
-            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            noise, requests = [], []
-            page.on("console", lambda message, kept=noise: kept.append(message.text))
-            page.on("pageerror", lambda error, kept=noise: kept.append(str(error)))
-            page.on("request", lambda request, kept=requests: kept.append(request.url))
-            page.goto(page_file.as_uri())
-            page.wait_for_load_state("networkidle")
-            assert noise == []
-            assert [url for url in requests if not url.startswith("data:")] == [page_file.as_uri()]
-            assert page.evaluate("document.documentElement.scrollWidth") == width
-            assert page.locator("svg[role=img]").count() == 4
-            for svg in page.locator("svg[role=img]").all():
-                assert svg.bounding_box()["width"] > 0.6 * min(width, 540)
-            backgrounds[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            page.close()
-    assert backgrounds["light"] != backgrounds["dark"]
+    for page, width in every_form(browser, page_file):
+        assert page.locator("svg[role=img]").count() == 4
+        for svg in page.locator("svg[role=img]").all():
+            assert svg.bounding_box()["width"] > 0.6 * min(width, 540)
 
 
 @pytest.mark.browser

@@ -224,6 +224,7 @@ run(Path(sys.argv[1]), Path(sys.argv[2]), **json.loads(sys.argv[3]))
 """
 
 
+@pytest.mark.slow
 def test_a_filter_that_is_killed_loses_one_batch(
     filtered: Filter, source: Path, settings: dict[str, Any], tmp_path: Path, store_root: Path
 ) -> None:

@@ -14,6 +14,7 @@ from components.prepare import sources
 from components.prepare.raw import RawData
 from components.prepare.sources import read_dataset
 from components.shared.errors import UserError
+from tests.buckets import own_bucket
 from tests.prepare.examples import full_row, sanitized_row, write_hub_copy, write_jsonl
 from tests.small_hub import COMMIT, small_hub
 
@@ -136,21 +137,8 @@ def test_an_object_in_s3_and_a_folder_there(s3_bucket: str, tmp_path: Path) -> N
 @pytest.fixture
 def s3_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A bucket on an S3 server of its own, for which the environment is set."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        settings = {"ENDPOINT": f"{host}:{port}", "ACCESS_KEY": "key", "SECRET_KEY": "secret", "SECURE": "false"}
-        for name, value in settings.items():
-            monkeypatch.setenv(f"S3_{name}", value)
-        from minio import Minio
-
-        Minio(f"{host}:{port}", access_key="key", secret_key="secret", secure=False).make_bucket("data-sets")
+    with own_bucket(monkeypatch, "data-sets"):
         yield "data-sets"
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize(

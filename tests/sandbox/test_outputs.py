@@ -156,6 +156,7 @@ HOSTILE_CALLS = [
 ]
 
 
+@pytest.mark.slow
 def test_neither_hostile_calls_nor_hostile_programs_reach_their_neighbours() -> None:
     """At one worker: every other item is honest, and every honest one gets its values."""
     programs = [(attack.program, ["f(3)", "f(5)"]) for attack in ATTACKS[::4]]

@@ -107,6 +107,7 @@ def test_after_memory_ran_out_smaller_batches_say_the_same(
     assert fit_of(load_model(str(DEMO_MODEL), "", torch.float32)).rows == rows_at_once(model)  # another model does not
 
 
+@pytest.mark.slow
 def test_when_not_even_one_row_fits_the_remedy_is_said(tokenizer: Any) -> None:
     model = load_model(str(DEMO_MODEL), "", torch.float32)
     with (
@@ -145,6 +146,7 @@ print(json.dumps({"same": limited.draw(rows) == whole, "rows": limited.rows}))
 """
 
 
+@pytest.mark.slow
 def test_a_real_limit_of_memory_is_kept_to() -> None:
     """In a process of its own, whose address space ends 32 MiB further on."""
     done = subprocess.run([sys.executable, "-c", LIMITED], cwd=ROOT, capture_output=True, text=True, timeout=120)

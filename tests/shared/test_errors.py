@@ -44,6 +44,7 @@ def test_a_full_disk_is_named_by_a_step(small_disk, tmp_path, monkeypatch, capfd
     }
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_a_local_run_with_a_sentence(small_disk):
     environment = {**os.environ, "GRPO_STORE": str(small_disk / "store")}
     ended = subprocess.run(DEMO, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)

@@ -9,19 +9,16 @@ from typing import Any
 
 import pytest
 from minio import Minio
-from moto.server import ThreadedMotoServer
 
 from components.shared.errors import InfraError, UserError
 from components.shared.store import Store, download_folder, open_store, upload_folder
+from tests.buckets import s3_server
 
 
 @pytest.fixture(scope="module")
 def s3_endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"{host}:{port}"
-    server.stop()
+    with s3_server() as settings:
+        yield settings["S3_ENDPOINT"]
 
 
 @pytest.fixture

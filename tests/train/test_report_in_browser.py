@@ -1,25 +1,16 @@
 """The training report in a real browser: readable at any width, silent, and honest about a run that was killed."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browsing import every_form
 from tests.train.test_report import page, row, sample
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = "/usr/bin/chromium"
 CHARTS = 10
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -39,25 +30,9 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.mark.browser
 def test_the_report_reads_well_at_any_width_light_and_dark(browser: Any, written: Callable[..., Path]) -> None:
-    file, backgrounds = written(), {}
-    for width in (360, 1400):
-        for scheme in ("light", "dark"):
-            opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            noise: list[str] = []
-            requests: list[str] = []
-            opened.on("console", lambda message, kept=noise: kept.append(message.text))
-            opened.on("pageerror", lambda error, kept=noise: kept.append(str(error)))
-            opened.on("request", lambda request, kept=requests: kept.append(request.url))
-            opened.goto(file.as_uri())
-            opened.wait_for_load_state("networkidle")
-            assert noise == []
-            assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
-            assert opened.evaluate("document.documentElement.scrollWidth") == width
-            assert opened.locator("svg[role=img]").count() == CHARTS
-            assert not opened.locator("#stale").is_visible()
-            backgrounds[scheme] = opened.evaluate("getComputedStyle(document.body).backgroundColor")
-            opened.close()
-    assert backgrounds["light"] != backgrounds["dark"]
+    for opened, _ in every_form(browser, written()):
+        assert opened.locator("svg[role=img]").count() == CHARTS
+        assert not opened.locator("#stale").is_visible()
 
 
 def loads_within_a_minute(browser: Any, file: Path) -> tuple[int, bool, bool]:

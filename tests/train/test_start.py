@@ -15,6 +15,7 @@ Train = Callable[..., tuple[dict[str, float], Path]]
 UNMOVED: dict[str, Any] = {"lr": 1e-12}  # a rate at which a run of a few steps changes nothing that can be seen
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_the_adapter_of_another_run(
     train: Train, store_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

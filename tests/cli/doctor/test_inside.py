@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from minio import Minio
-from moto.server import ThreadedMotoServer
 
 from cli.doctor.pods import PROGRAM, parse
+from tests.buckets import client_of, s3_server
 from tests.conftest import ROOT
 
 
@@ -36,24 +36,13 @@ def listener():
 
 @pytest.fixture(scope="module")
 def bucket() -> dict[str, str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    client = Minio(f"{host}:{port}", access_key="key", secret_key="secret", secure=False)
-    client.make_bucket("bucket")
-    yield {
-        "S3_ENDPOINT": f"{host}:{port}",
-        "S3_ACCESS_KEY": "key",
-        "S3_SECRET_KEY": "secret",
-        "S3_SECURE": "false",
-        "GRPO_STORE": "s3://bucket/prefix",
-    }
-    server.stop()
+    with s3_server() as settings:
+        client_of(settings).make_bucket("bucket")
+        yield {**settings, "GRPO_STORE": "s3://bucket/prefix"}
 
 
 def keys(bucket: dict[str, str]) -> list[str]:
-    client = Minio(bucket["S3_ENDPOINT"], access_key="key", secret_key="secret", secure=False)
-    return [item.object_name for item in client.list_objects("bucket", recursive=True)]
+    return [item.object_name for item in client_of(bucket).list_objects("bucket", recursive=True)]
 
 
 def test_ways_that_are_open_and_closed(listener, free_port):
