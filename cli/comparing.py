@@ -21,6 +21,7 @@ NOTHING = "–"
 MOST = 20  # runs on one page
 NAME_LENGTH = 20  # of a run's id in a chart
 LONGEST = 120  # characters of a value that are shown
+MANY = 4  # comparisons from which on it is said that some differ by chance
 
 Row = tuple[str, list[str]]
 
@@ -64,6 +65,8 @@ def result_rows(runs: Sequence[PastRun]) -> list[Row]:
         "held-out problems": lambda told: f"{told['problems']}, {told['samples_per_problem']} samples each",
         "hidden gap": _hidden_gap,
     }
+    if any((run.evaluation or {}).get("regression") for run in runs):
+        figures["regression"] = _regression
     for name, figure in figures.items():
         rows.append((name, [_told(figure, run) for run in runs]))
     rows.append(("seconds", [_seconds(run) for run in runs]))
@@ -101,6 +104,8 @@ def notes(runs: Sequence[PastRun], found: Sequence[Difference | None]) -> list[s
             f"Not judged on the same problems as run {runs[0].run_id}: {', '.join(unpaired)}. Their intervals are "
             "unpaired and wider, and a difference may be that of the problems."
         )
+    if (compared := sum(one is not None for one in found)) >= MANY:
+        said.append(f"These are {compared} comparisons: of those without a difference one in twenty is beyond noise.")
     unknown = [run.run_id for run in runs if not run.parameters]
     if unknown:
         said.append(f"Nothing is known of the parameters of {', '.join(unknown)}.")
@@ -186,6 +191,11 @@ def _hidden_gap(evaluation: dict[str, Any]) -> str:
         return NOTHING
     gaps = [points(hidden[model]["gap"]).removeprefix("+") for model in ("base", "tuned")]
     return f"{gaps[0]} → {gaps[1]}, {hidden['problems']} problems"
+
+
+def _regression(evaluation: dict[str, Any]) -> str:
+    told = evaluation["regression"]
+    return f"{_interval(told['difference']['pass_at_1'], *told['difference']['ci95'])}, {told['problems']} problems"
 
 
 def _seconds(run: PastRun) -> str:

@@ -2,9 +2,11 @@
 
 A run is removed only if all of this holds: it is not among the newest, nothing of it was written for some days, no
 published version comes from it, nobody has pinned it, and no scheduled run compares itself with it (on_unchanged). A
-run that has not succeeded can be continued, and stays for a week after its last write whatever is asked for.
+run that has not succeeded can be continued, and stays for a week after its last write whatever is asked for. Judged
+samples (cache/) to which nothing was added for as long go as well: they only spare work, and come anew where needed.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ KEEP, DAYS = 20, 30.0
 RESUMABLE_DAYS = 7.0
 DONE = ("succeeded", "unchanged")
 DAY = 86400.0
+JUDGED = re.compile(r"[0-9a-f]{64}")  # a folder of judged samples among the other things in cache/ (see shared/kept.py)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def runs_command() -> click.Group:
         click.Option(["--keep"], type=click.IntRange(0), default=KEEP, show_default=True, metavar="N",
                      help="The newest so many runs stay."),
         click.Option(["--older-than"], type=click.FloatRange(0), default=DAYS, show_default=True, metavar="DAYS",
-                     help="Only runs that nothing was written to for so long."),
+                     help="Only runs and judged samples that nothing was written to for so long."),
         click.Option(["--delete"], is_flag=True, help="Really remove them; without it nothing is changed."),
     ]  # fmt: skip
     group.add_command(click.Command("list", callback=_list, help=_list.__doc__))
@@ -107,15 +110,25 @@ def _prune(keep: int, older_than: float, delete: bool) -> None:
     going = [one for one in found if not one.reason]
     for one in found:
         click.echo(f"{one.run_id}  {one.days:5.1f} days  " + (f"stays: {one.reason}" if one.reason else "goes"))
-    if not going:
+    stale = stale_samples(store, older_than=older_than)
+    if not going and not stale:
         click.echo(f"None of {len(found)} runs is to go.")
         return
+    what = f"{len(going)} of {len(found)} runs" + (f" and {len(stale)} sets of judged samples" if stale else "")
     if not delete:
-        click.echo(f"{len(going)} of {len(found)} runs would go; nothing was changed. `--delete` removes them.")
+        click.echo(f"{what} would go; nothing was changed. `--delete` removes them.")
         return
     for one in going:
         remove(store, one.run_id)
-    click.echo(f"Removed {len(going)} of {len(found)} runs, with their checkpoints.")
+    for folder in stale:
+        store.delete_folder(f"{folder}/")
+    click.echo(f"Removed {what}, with the runs' checkpoints.")
+
+
+def stale_samples(store: Store, *, older_than: float) -> list[str]:
+    """The folders of judged samples to which nothing was added for so many days, or a day: a run may be at work."""
+    folders = [f"cache/{name}" for name in store.folders("cache/") if JUDGED.fullmatch(name)]
+    return [one for one in folders if (time.time() - (store.changed(f"{one}/") or 0.0)) / DAY >= max(older_than, 1.0)]
 
 
 def candidates(store: Store, *, keep: int, older_than: float) -> list[Candidate]:

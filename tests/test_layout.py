@@ -13,7 +13,7 @@ OURS = ("cli", "components", "pipeline", "demo", "bench", "tests")
 # What pulls in torch when it is imported.
 HEAVY = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes")
 # The part of components/shared that holds a model in its hands: loading, sampling, sampling and grading.
-MODEL_MODULES = tuple(f"components.shared.{name}" for name in ("models", "sampling", "batches", "attempts"))
+MODEL_MODULES = tuple(f"components.shared.{name}" for name in ("models", "sampling", "batches", "attempts", "kept"))
 MAY_IMPORT_TORCH = (
     *(f"components/{step}/" for step in ("filter", "train", "evaluate")),
     *(module.replace(".", "/") + ".py" for module in MODEL_MODULES),

@@ -40,7 +40,7 @@ Trials = list[list[Trial]]
 class Sampled:
     """What was drawn, by model: `samples` trials a held-out problem, one greedy one, and the regression problems'.
 
-    batch_effect: what the batch size changes, None where it cannot change anything.
+    batch_effect: what the batch size changes, None where it cannot change anything or all came from the store.
     """
 
     heldout: dict[str, Trials]
@@ -79,10 +79,10 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
         "batch_effect": sampled.batch_effect,
         "requested_problems": given["num_eval_examples"],
         "run_id": name,
-        "reward": given["reward"],
         "seeds": {which: seed_of(given["seed"], which) for which in subjects.names},
-        "training_seeds": [given["seed"]] if model is not None else None,
+        **training_of(subjects, given, just_trained=model is not None),
         "tuned_model": given["tuned_model"] if model is None else "",
+        "tuned_run": subjects.trained.get("run", "") if subjects.trained else "",
         "kind": subjects.trained["kind"] if subjects.trained else None,
         "method": subjects.trained["method"] if subjects.trained else None,
         "seconds": round(time.monotonic() - start, 1),
@@ -181,6 +181,15 @@ def greedy(problems: Sequence[Problem], trials: Mapping[str, Trials]) -> dict[st
 def seed_of(seed: int, model: str) -> int:
     """The sampling seed of `base` or `tuned`: apart from each other and from training, repeatable by the run's seed."""
     return int.from_bytes(hashlib.sha256(f"{seed}/evaluate/{model}".encode()).digest()[:4], "big")
+
+
+def training_of(subjects: Subjects, given: Mapping[str, Any], *, just_trained: bool) -> dict[str, Any]:
+    """With what rewards and seed the tuned model was trained: by this run, or as model.json at its address tells."""
+    told = given if just_trained else subjects.trained or {}
+    return {
+        "reward": told.get("reward", "tests"),
+        "training_seeds": [told["seed"]] if "seed" in told else None,
+    }
 
 
 def metrics_of(content: Mapping[str, Any]) -> dict[str, float]:

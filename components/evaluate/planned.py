@@ -13,6 +13,7 @@ from components.shared.statistics import (
     TYPICAL_VARIANCE,
     minimum_detectable,
     planned_standard_error,
+    t_quantile,
 )
 
 FILTER, ASSUMED = "filter", "assumed"
@@ -22,7 +23,8 @@ def planned(problems: Path, count: int, samples: int) -> dict[str, Any]:
     """The content of `planned` in evaluation.json: the difference that `count` problems can show, a fraction.
 
     problems: the problem set's folder; where the filter ran, its estimate of a sample's variance is taken, for the
-    candidates and the held-out problems are of one kind. `at_most` holds whatever the pass rates are.
+    candidates and these problems are of one kind. `at_most` is for the pass rate at which samples vary most, one half.
+    `half_width_alone` is the widest half of an interval that one model's pass@1 can have.
     """
     known = _filters_variance(problems)
     variance = TYPICAL_VARIANCE if known is None else known
@@ -33,7 +35,7 @@ def planned(problems: Path, count: int, samples: int) -> dict[str, Any]:
         "at_most": minimum_detectable(largest),
         "sample_variance": variance,
         "from": ASSUMED if known is None else FILTER,
-        "half_width_alone": 1.96 * math.sqrt(LARGEST_VARIANCE / count),
+        "half_width_alone": _widest_half(count),
     }
 
 
@@ -46,8 +48,15 @@ def sentence(plan: dict[str, Any], *, count: int, samples: int, alone: bool) -> 
     source = "the filter's pass rates" if plan["from"] == FILTER else "pass rates as usual"
     return (
         f"{count} problems with {samples} samples of each model can show a difference of {size}, given {source} "
-        f"(80 % power at the 5 % level; {most} whatever the pass rates)"
+        f"(80 % power at the 5 % level; {most} at pass rates of one half)"
     )
+
+
+def _widest_half(count: int) -> float:
+    """Half of the 95 % interval where one half of the problems always passes and the other never."""
+    if count < 2:
+        return 1.0
+    return min(1.0, t_quantile(0.975, count - 1) * math.sqrt(LARGEST_VARIANCE / (count - 1)))
 
 
 def _filters_variance(problems: Path) -> float | None:

@@ -18,6 +18,7 @@ import torch
 from components.evaluate.comparison import Comparison, Trial, as_json, compare
 from components.evaluate.evaluation import EVALUATION, seed_of
 from components.evaluate.models import tuned_from
+from components.evaluate.planned import planned, sentence
 from components.shared import published
 from components.shared.attempts import attempt
 from components.shared.errors import InfraError
@@ -29,7 +30,6 @@ from components.shared.progress import Progress, say
 from components.shared.run import folder_of, recorded, run_id_of
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
-from components.shared.statistics import worst_detectable
 from components.shared.status import DECISION
 from components.shared.store import Store, open_store
 from components.shared.trained import read_trained
@@ -59,14 +59,19 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
     store, name = open_store(), given["publish_as"]
     version = run_id_of(given["run_id"], given["resume_run"])
     seen = published.read_pointer(store, name)
-    if seen.version == version and published.publication(store, name, version):
+    if seen.version == version and (told := published.publication(store, name, version)):
         say("publish", f"this run is the current version of {name} already")
+        if told.get("decision") and not store.exists(f"{folder_of(version)}/{DECISION}"):
+            _write(store, version, told["decision"])  # an attempt before this one was lost before it could
         return {"published": 1.0}
     validation = read_problems(problems / VALIDATION)
     decision: dict[str, Any] = {
         "name": name, "run_id": version, "version": None, "published": False, "incumbent": seen.version
     }  # fmt: skip
     if validation:
+        count, samples = len(validation), given["eval_k"]
+        plan = sentence(planned(problems, count, samples), count=count, samples=samples, alone=False)
+        say("publish", f"validation: {plan}")
         comparison = judge(validation, model, seen, given)
         decision |= figures(comparison, seconds=time.monotonic() - start)
         better, decision["reason"] = verdict(comparison, seen.version)
@@ -86,12 +91,6 @@ def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, g
     """Sample and judge the incumbent, then the candidate, on the same problems; never both in memory."""
     if given["threads"]:
         torch.set_num_threads(given["threads"])
-    smallest = points(worst_detectable(len(validation), given["eval_k"])).removeprefix("+")
-    say(
-        "publish",
-        f"{len(validation)} validation problems with {given['eval_k']} samples of each model: differences below "
-        f"{smallest} will often not be told from none",
-    )
     client = SandboxClient.from_setting(given["sandbox_url"])
     grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
     with tempfile.TemporaryDirectory(prefix="grpo-incumbent-") as scratch:
@@ -144,6 +143,7 @@ def _trials(
         seed=seed_of(given["seed"], which),
         grader=grader,
         on_progress=progress.update,
+        step="publish",
     )
     del base, model
     free_memory()
@@ -191,8 +191,9 @@ def _publish(
     """Write the version and make it current; returns what the decision says of that."""
     name, version = given["publish_as"], str(decision["run_id"])
     heldout = json.loads((evaluation / EVALUATION).read_text())
+    made = {"published": True, "version": version}  # what this record says is read only once it is so
     facts = published.facts(
-        read_trained(model), run=version, heldout=heldout, decision=decision,
+        read_trained(model), run=version, heldout=heldout, decision={**decision, **made},
         use_chat_template=given["use_chat_template"],
     )  # fmt: skip
     done = published.publish(
@@ -200,7 +201,7 @@ def _publish(
         evaluation=as_json(comparison), provenance=recorded(store, version),
     )  # fmt: skip
     if done:
-        return {"published": True, "version": version}
+        return made
     now = published.current_version(store, name)
     lost = f"Another run published {name} as {now} while this one was judged against {seen.version or 'the base'}."
     return {"reason": f"{decision['reason']} {lost} A new run is judged against that."}

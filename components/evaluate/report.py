@@ -217,6 +217,7 @@ def settings(content: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple
         ("run", content["run_id"]),
         ("method", content["method"] or ""),
         ("tuned_model", content["tuned_model"]),
+        ("trained by run", content["tuned_run"]),
         *rows,
         ("reward", content["reward"]),
         ("seed", f"{given['seed']} (sampling: {seeds})"),

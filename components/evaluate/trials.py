@@ -5,13 +5,14 @@ does another run with the same model, problems and settings: a base is not sampl
 digest of everything that the trials depend on. What the sandbox could not judge is not kept, so that it is tried again.
 """
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from components.evaluate import models
 from components.evaluate.comparison import Trial
 from components.evaluate.models import Subjects
+from components.shared import kept
 from components.shared.attempts import Attempt, attempt
 from components.shared.batches import batch_effect, fit_of, is_exact
 from components.shared.grading import Grader
@@ -21,6 +22,8 @@ from components.shared.progress import Progress, say
 from components.shared.sampling import Completion, Sampling
 from components.shared.sandbox import Verdict
 from components.shared.store import open_store
+
+CODE = (Path(__file__), Path(models.__file__))  # what a trial follows from beside kept.CODE
 
 
 class Examination:
@@ -34,20 +37,25 @@ class Examination:
             "model": subjects.identity(which),
             "seed": seed,
             "judge": grader.client.version(),
-            **{name: given[name] for name in ("test_timeout_s", "code_version")},
+            "test_timeout_s": given["test_timeout_s"],
         }
 
     def trials(self, problems: Sequence[Problem], sampling: Sampling, *, samples: int, what: str) -> list[list[Trial]]:
         """`samples` trials at each problem, in the problems' order; what: said in the progress line."""
-        prefix = f"cache/{self._content_key(sampling, samples)}"
+        facts = {**self.facts, "sampling": vars(sampling), "samples": samples}
+        cache = kept.Kept(self.store, kept.context_key(facts, more_code=CODE), step="evaluate")
         digests = [digest_of(problem) for problem in problems]
-        known = self._kept(prefix, set(digests))
+        places: dict[str, list[int]] = {}
+        for place, digest in enumerate(digests):
+            places.setdefault(digest, []).append(place)
+        found: dict[int, list[Trial]] = {}
+
+        def take(row: dict[str, Any]) -> None:
+            for place in places.get(row["problem"], []):
+                found[place] = [trial_of(one, problems[place], sampling) for one in row["trials"]]
+
+        cache.read(take)
         progress = Progress("evaluate", f"{self.which} model, {what}", len(problems) * samples, unit="completions")
-        found = {
-            place: [trial_of(row, problems[place], sampling) for row in known[digest]]
-            for place, digest in enumerate(digests)
-            if digest in known
-        }
         if found:
             say("evaluate", f"{len(found)} of {len(problems)} problems were taken from the store ({what})")
             progress.skip_to(len(found) * samples)
@@ -59,13 +67,17 @@ class Examination:
             part, missing = missing[:size], missing[size:]
             rows = self._draw(model, [problems[place] for place in part], sampling, samples, progress)
             found |= dict(zip(part, rows, strict=True))
-            self._keep(prefix, {digests[place]: found[place] for place in part})
+            cache.write(
+                {"problem": digests[place], "trials": [row_of(trial) for trial in found[place]]}
+                for place in part
+                if not any(lost(trial) for trial in found[place])
+            )
         return [found[place] for place in range(len(problems))]
 
     def batch_effect(self, problems: Sequence[Problem], sampling: Sampling) -> dict[str, Any] | None:
-        """How many completions change with the batch size; None where none can, or where the model is not loaded."""
+        """How many completions change with the batch size; None where none can, or where none was drawn by this run."""
         model = self.subjects.model
-        if model is None or is_exact(model):
+        if model is None or self.subjects.which != self.which or is_exact(model):
             return None
         return batch_effect(model, self.subjects.tokenizer, problems, sampling, seed=self.seed, step="evaluate")
 
@@ -89,29 +101,6 @@ class Examination:
             for row, group in enumerate(attempts)
         ]
 
-    def _content_key(self, sampling: Sampling, samples: int) -> str:
-        facts = {**self.facts, "sampling": vars(sampling), "samples": samples}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-    def _kept(self, prefix: str, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
-        """By problem's digest, the rows of its trials in the store."""
-        kept: dict[str, list[dict[str, Any]]] = {}
-        for key in self.store.keys(f"{prefix}/"):
-            for line in self.store.read(key).decode().splitlines():
-                row = json.loads(line)
-                if row["problem"] in wanted:
-                    kept[row["problem"]] = row["trials"]
-        return kept
-
-    def _keep(self, prefix: str, rows: Mapping[str, Sequence[Trial]]) -> None:
-        settled = {digest: row for digest, row in rows.items() if not any(lost(trial) for trial in row)}
-        lines = [
-            json.dumps({"problem": digest, "trials": [row_of(trial) for trial in row]})
-            for digest, row in settled.items()
-        ]
-        if lines:
-            self.store.write(f"{prefix}/{_name(settled)}.jsonl", ("\n".join(lines) + "\n").encode())
-
 
 def lost(trial: Trial) -> bool:
     """Whether the sandbox gave no verdict on one of its programs."""
@@ -120,7 +109,7 @@ def lost(trial: Trial) -> bool:
 
 def digest_of(problem: Problem) -> str:
     """What a problem's trials depend on; what its reference was measured to take differs from time to time."""
-    return hashlib.sha256(problem.model_dump_json(exclude={"reference_cpu_ms"}).encode()).hexdigest()
+    return kept.digest(problem.model_dump(exclude={"reference_cpu_ms"}))
 
 
 def on_hidden_tests(problem: Problem, passed: Attempt) -> tuple[Problem, str]:
@@ -146,7 +135,3 @@ def trial_of(row: Mapping[str, Any], problem: Problem, sampling: Sampling) -> Tr
     program = program_of(problem, completion.text, use_chat_template=sampling.use_chat_template)
     hidden = Verdict.model_validate(row["hidden"]) if row["hidden"] else None
     return Trial(Attempt(completion, program, Verdict.model_validate(row["verdict"])), hidden)
-
-
-def _name(digests: Iterable[str]) -> str:
-    return hashlib.sha256("".join(digests).encode()).hexdigest()[:32]

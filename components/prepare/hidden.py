@@ -14,9 +14,8 @@ from components.prepare.mutation import mutated_inputs
 from components.prepare.oracle import Answer, Question, answers, make_test
 from components.prepare.python_text import parse
 from components.prepare.visible import Arguments, usual_view, visible_calls
-from components.shared.grading import timeout_of
+from components.shared.grading import Grader, timeout_of
 from components.shared.problem import GENERATED, Problem
-from components.shared.sandbox import SandboxClient
 
 SPARE = 1.25  # inputs to ask for, in tests wanted: some have no answer, and different answers are worth more
 SECOND_SPARE = 4.0  # the same for problems that got too few
@@ -26,10 +25,9 @@ SECOND_SPARE = 4.0  # the same for problems that got too few
 class HiddenTests:
     """Makes hidden tests. wanted: how many a problem, 0 for none; seed: decides the inputs, for each problem apart."""
 
-    client: SandboxClient
+    grader: Grader
     wanted: int
     seed: int
-    test_timeout_s: float
 
     def added_to(self, problems: Sequence[Problem]) -> list[Problem]:
         """The problems with their generated tests behind those they came with, in the same order."""
@@ -59,12 +57,12 @@ class HiddenTests:
 
     def _answers(self, problems: Sequence[Problem], inputs: Sequence[list[Arguments]]) -> list[list[Answer]]:
         asked = [place for place, each in enumerate(inputs) if each]
-        limits = [timeout_of(problems[place], self.test_timeout_s) for place in asked]
+        limits = [timeout_of(problems[place], self.grader.test_timeout_s) for place in asked]
         questions = [
             Question(problems[place], inputs[place], limit) for place, limit in zip(asked, limits, strict=True)
         ]
         found: list[list[Answer]] = [[] for _ in problems]
-        for place, each in zip(asked, answers(self.client, questions), strict=True):
+        for place, each in zip(asked, answers(self.grader, questions), strict=True):
             found[place] = each
         return found
 

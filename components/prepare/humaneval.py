@@ -17,8 +17,8 @@ from components.prepare.oracle import TOLERANCE, Answer, Question, answers, make
 from components.prepare.python_text import normal_python, parse, unix_lines
 from components.prepare.signature import UnusableRow, signature_of
 from components.prepare.visible import Arguments, VisibleCall, usual_view, visible_calls
+from components.shared.grading import Grader
 from components.shared.problem import PUBLISHED, Problem
-from components.shared.sandbox import SandboxClient
 
 MOST_PLUS_TESTS = 200  # a problem; EvalPlus has about a hundred
 
@@ -66,16 +66,14 @@ def from_plus(row: PlusRow, *, split: str, source: str) -> Problem:
     return _problem(row, split=split, source=source, tests=[])
 
 
-def with_plus_tests(
-    client: SandboxClient, problems: Sequence[Problem], rows: Sequence[PlusRow], *, timeout_s: float
-) -> list[Problem]:
+def with_plus_tests(grader: Grader, problems: Sequence[Problem], rows: Sequence[PlusRow]) -> list[Problem]:
     """The problems with tests of their base inputs and hidden tests of their plus inputs, as the reference answers.
 
-    timeout_s: CPU seconds for all answers of one reference.
+    A problem whose reference answers none of its base inputs has no tests.
     """
     typed = [_typed_inputs(row) for row in rows]
-    questions = [Question(problem, each, timeout_s) for problem, each in zip(problems, typed, strict=True)]
-    found = answers(client, questions)
+    questions = [Question(problem, each, grader.test_timeout_s) for problem, each in zip(problems, typed, strict=True)]
+    found = answers(grader, questions)
     return [
         _tested(problem, row, inputs[: len(row.base_input)], each)
         for problem, row, inputs, each in zip(problems, rows, typed, found, strict=True)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.prepare.visible import CLOSE, PLAIN, TRUTH, Arguments
-from components.shared.errors import InfraError
+from components.shared.grading import Grader
 from components.shared.problem import Problem
-from components.shared.sandbox import CallsItem, Outputs, SandboxClient
+from components.shared.sandbox import CallsItem, Outputs
 
 LONGEST_TEST = 2000  # characters: a test that nobody can read is of little use, and problem files stay small
 CALLS_AT_ONCE = 1000  # the sandbox's limit on one item
 ENDINGS = 3  # calls of one problem that may end its process before the rest is given up
+ENDED, INFRA = ("timeout", "memory", "error"), "infra"  # outcomes of all calls of a problem
 TOLERANCE = 1e-6  # of floats, absolute and relative, as EvalPlus compares them
 
 
@@ -38,10 +39,11 @@ class Answer:
     value: Any
 
 
-def answers(client: SandboxClient, questions: Sequence[Question]) -> list[list[Answer]]:
+def answers(grader: Grader, questions: Sequence[Question]) -> list[list[Answer]]:
     """For each question the answers that there are, in the order of its inputs.
 
-    InfraError when the sandbox answers nothing at all.
+    What the sandbox did not answer counts as programs that could not be judged: InfraError, from the grader, when those
+    are too many.
     """
     return [
         [
@@ -49,14 +51,18 @@ def answers(client: SandboxClient, questions: Sequence[Question]) -> list[list[A
             for arguments, value in zip(question.inputs, values, strict=True)
             if value is not None
         ]
-        for question, values in zip(questions, _values(client, questions), strict=True)
+        for question, values in zip(questions, _values(grader, questions), strict=True)
     ]
 
 
-def _values(client: SandboxClient, questions: Sequence[Question]) -> list[list[tuple[Any] | None]]:
-    """For each input the value in a tuple, or None. A call that ends the process is left out, the rest asked again."""
+def _values(grader: Grader, questions: Sequence[Question]) -> list[list[tuple[Any] | None]]:
+    """For each input the value in a tuple, or None.
+
+    A call that ends the process is left out and the rest asked again, as is what the sandbox lost.
+    """
     values: list[list[tuple[Any] | None]] = [[None] * len(question.inputs) for question in questions]
     waiting = {place: list(range(len(question.inputs)))[:CALLS_AT_ONCE] for place, question in enumerate(questions)}
+    lost: dict[int, str] = {}
     for _ in range(ENDINGS + 1):
         waiting = {place: left for place, left in waiting.items() if left}
         items = [
@@ -69,12 +75,15 @@ def _values(client: SandboxClient, questions: Sequence[Question]) -> list[list[t
             )
             for place, left in waiting.items()
         ]
-        found = client.outputs(items)
-        if found and all(not each.calls for each in found):
-            raise InfraError(f"The sandbox ran none of {len(found)} references; the last reason: {found[-1].detail}.")
+        found = grader.client.outputs(items)
+        lost = {place: each.detail for place, each in zip(waiting, found, strict=True) if each.outcome == INFRA}
+        if len(lost) == len(found):
+            break  # nothing answers, and the client has tried for long
         for place, outputs in zip(list(waiting), found, strict=True):
             ran = _take(outputs, waiting[place], values[place])
-            waiting[place] = waiting[place][ran + 1 :] if outputs.outcome in ("timeout", "memory", "error") else []
+            if outputs.outcome != INFRA:
+                waiting[place] = waiting[place][ran + 1 :] if outputs.outcome in ENDED else []
+    grader.count(len(questions), list(lost.values()))
     return values
 
 

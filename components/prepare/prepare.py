@@ -82,15 +82,13 @@ def run(
     data = read_dataset(dataset, dataset_revision)
     share = SHARE_OF_TEST if max_candidate_samples else 1.0
     problems, unusable = make_problems(data, dataset=dataset, seed=seed, share_of_test=share)
-    problems = answered(client, problems, data.rows, timeout_s=test_timeout_s)
-    references = References(grader, HiddenTests(client, hidden_tests, seed, test_timeout_s), unusable)
-    elsewhere = References(grader, HiddenTests(client, 0, seed, test_timeout_s))
+    references = References(grader, HiddenTests(grader, hidden_tests, seed), unusable)
+    elsewhere = References(grader, HiddenTests(grader, 0, seed))
+    problems = answered(references, problems, data.rows)
     say("prepare", f"{len(data.rows)} rows read from {dataset}, {len(problems)} problems made of them")
     regression: list[Problem] = []
     if regression_dataset:
-        regression = regression_problems(
-            regression_dataset, regression_revision, elsewhere, client, timeout_s=test_timeout_s
-        )
+        regression = regression_problems(regression_dataset, regression_revision, elsewhere)
     splits = split_names(candidate_splits)
     selection = select(
         problems,

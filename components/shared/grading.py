@@ -56,15 +56,22 @@ class Grader:
         )
 
     def _count(self, verdicts: Sequence[Verdict], failure: type[InfraError]) -> None:
-        lost = [verdict for verdict in verdicts if verdict.passed is None]
-        self.judged += len(verdicts)
+        lost = [verdict.detail for verdict in verdicts if verdict.passed is None]
+        self.count(len(verdicts), lost, failure)
+
+    def count(self, asked: int, lost: Sequence[str], failure: type[InfraError] = InfraError) -> None:
+        """Count programs that the sandbox was asked about; lost: why there is no answer, for each that got none.
+
+        `failure` is raised when too many were lost.
+        """
+        self.judged += asked
         self.lost += len(lost)
-        everything_lost = bool(verdicts) and len(lost) == len(verdicts)
+        everything_lost = 0 < asked == len(lost)
         enough = self.judged >= JUDGED_BEFORE_LIMIT or everything_lost
         if enough and self.lost > self.infra_limit * self.judged:
             raise failure(
                 f"{self.lost} of {self.judged} programs could not be judged, more than infra_limit "
-                f"{self.infra_limit:g} allows; the last reason: {lost[-1].detail if lost else 'see the log'}."
+                f"{self.infra_limit:g} allows; the last reason: {lost[-1] if lost else 'see the log'}."
             )
 
 

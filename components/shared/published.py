@@ -26,6 +26,7 @@ from components.shared.store import Store
 
 MODELS, CURRENT = "models", "current"
 PUBLICATION, EVALUATION, PROVENANCE = "publication.json", "evaluation.json", "provenance.json"
+MERGED = "merged"  # of train's folder: base and adapter as one model
 IGNORES_CONDITIONS = (
     "this store ignores conditional writes (If-None-Match): of two runs that publish under one name at the same time "
     "both may believe that they did; let one schedule at a time publish."
@@ -71,8 +72,13 @@ def current_version(store: Store, name: str) -> str | None:
 
 
 def move_pointer(store: Store, name: str, version: str, seen: Pointer) -> bool:
-    """Make a version current if `seen` is still what the pointer says; False when somebody else was first."""
-    return store.swap(_pointer_key(name), f"{version}\n".encode(), seen.tag)
+    """Make a version current if `seen` is still what the pointer says; False when somebody else was first.
+
+    A write whose answer was lost is sent again by the client and then refused, for the first one had arrived: what the
+    pointer says decides.
+    """
+    moved = store.swap(_pointer_key(name), f"{version}\n".encode(), seen.tag)
+    return moved or current_version(store, name) == version
 
 
 def is_version(text: str) -> bool:
@@ -102,7 +108,7 @@ def publication(store: Store, name: str, version: str) -> dict[str, Any] | None:
 def fetch_version(store: Store, name: str, version: str, folder: Path) -> None:
     """Fetch a version's model into a folder; UserError when there is none, InfraError when a file is not what it was.
 
-    Only what train had written: model.json beside adapter/ or model/.
+    Only what a model is loaded from: model.json beside adapter/ or model/, not merged/, which is as large as the base.
     """
     source = folder_of_version(name, version)
     try:
@@ -113,6 +119,8 @@ def fetch_version(store: Store, name: str, version: str, folder: Path) -> None:
             "`models list` shows what there is."
         ) from None
     for file, facts in files.items():
+        if file.startswith(f"{MERGED}/"):
+            continue
         try:
             store.download(f"{source}/{file}", folder / file)
         except KeyError:

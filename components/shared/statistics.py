@@ -124,15 +124,6 @@ def minimum_detectable(standard_error: float) -> float:
     return DETECTABLE * standard_error
 
 
-def worst_detectable(problems: int, samples: int) -> float:
-    """The minimum detectable difference before anything was sampled, at the pass rate with most spread, one half.
-
-    Both models' samples are taken as independent: the standard error of a difference of two rates, each over
-    problems x samples, is sqrt(2 * 0.25 / (problems * samples)).
-    """
-    return minimum_detectable(planned_standard_error(problems, samples, variance=LARGEST_VARIANCE, spread=0.0))
-
-
 def problems_to_settle(interval: Interval, problems: int) -> int | None:
     """How many problems would show a true difference as large as the measured one, with 80 % power.
 

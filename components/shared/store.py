@@ -132,6 +132,10 @@ def download_folder(store: Store, prefix: str, folder: Path) -> int:
     return len(keys)
 
 
+def _is_object(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(PART)
+
+
 class DirectoryStore:
     """A store in a local directory; a write goes to a temporary file beside its place and is renamed."""
 
@@ -182,13 +186,13 @@ class DirectoryStore:
 
     def keys(self, prefix: str) -> list[str]:
         folder = self._path(prefix)
-        files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(PART))
+        files = (path for path in folder.rglob("*") if _is_object(path))
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
     def folders(self, prefix: str) -> list[str]:
         folder = self._path(prefix)
         names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        return [name for name in names if any(path.is_file() for path in (folder / name).rglob("*"))]
+        return [name for name in names if any(map(_is_object, (folder / name).rglob("*")))]
 
     def changed(self, prefix: str) -> float | None:
         return max((self._path(key).stat().st_mtime for key in self.keys(prefix)), default=None)

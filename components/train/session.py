@@ -268,6 +268,8 @@ class Session:
             "method": self.given["method"],
             "base": self.given["model_name"],
             "revision": self.given["model_revision"],
+            "reward": self.given["reward"],
+            "seed": self.given["seed"],
             "run": self.name,
             "steps": self.schedule.steps,
         }

@@ -114,6 +114,19 @@ def test_the_evaluation_of_a_base_alone_has_dashes(runs):
     assert "4, 4 samples each" in text
 
 
+def test_what_a_gain_costs_elsewhere_and_that_many_comparisons_find_something_by_chance(runs):
+    elsewhere = evaluation_of([3, 4] * 10, [1, 2] * 10)
+    for number in range(4):
+        past_run(runs, f"more-{number}", evaluation={**evaluation_of(BASE, GOOD), "regression": elsewhere})
+    text = page_of(runs, [load(runs, name) for name in ("one", *(f"more-{number}" for number in range(4)))])
+    assert "-50.0 points (" in text.replace("−", "-")
+    assert "20 problems" in text
+    assert "These are 4 comparisons" in text
+    text = page_of(runs, [load(runs, "one"), load(runs, "two")])
+    assert "regression" not in text
+    assert "comparisons: of those" not in text
+
+
 def test_it_reads_a_bucket_too(capsys, tmp_path, monkeypatch):
     with own_bucket(monkeypatch):
         store = open_store()

@@ -150,3 +150,22 @@ def test_two_people_at_once_are_not_both_told_that_they_did_it(store_root, monke
         models._publish("one", "nightly")
     assert published.current_version(store, "nightly") == "two"
     assert store.folders("models/nightly/") == ["two"]
+
+
+class Forgetful(DirectoryStore):
+    """A store whose answer to a swap was lost: the client sends it again, and the second one is refused."""
+
+    def swap(self, key, data, tag):
+        super().swap(key, data, tag)
+        return super().swap(key, data, tag)
+
+
+def test_a_lost_answer_is_no_lost_publication(store_root, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.json").write_text("{}")
+    store = Forgetful(tmp_path / "store")
+    how = {"decided_by": "hand", "facts": {}, "evaluation": None, "provenance": {}}
+    assert published.publish(store, "m", "v", model, seen=published.Pointer(None, None), **how)
+    assert published.current_version(store, "m") == "v"
+    assert published.publication(store, "m", "v") is not None, "the pointer names a version that is there"

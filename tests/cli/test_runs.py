@@ -117,3 +117,17 @@ def test_a_bucket_is_listed_and_pruned(runs_verb, monkeypatch):
         assert "one" in runs_verb("list")[1]
         assert "Removed 1 of 1 runs" in runs_verb("prune", "--keep", "0", "--older-than", "0", "--delete")[1]
         assert store.keys("runs/") == []
+
+
+def test_judged_samples_go_with_the_runs_once_nothing_is_added_to_them(store_root, runs_verb):
+    store = open_store()
+    old, new = "a" * 64, "b" * 64
+    for key in (f"cache/{old}/1.jsonl", f"cache/{new}/1.jsonl", "cache/models/some/config.json", f"{LAST}/x.json"):
+        store.write(key, b'{"run_id": "r"}')
+        then = time.time() - 40 * DAY
+        if new not in key:
+            os.utime(store_root / key, (then, then))
+    assert "0 of 0 runs and 1 sets of judged samples would go" in runs_verb("prune")[1]
+    assert "None of 0 runs is to go." in runs_verb("prune", "--older-than", "41")[1]
+    assert "Removed 0 of 0 runs and 1 sets of judged samples" in runs_verb("prune", "--older-than", "0", "--delete")[1]
+    assert store.keys("cache/") == [f"cache/{new}/1.jsonl", f"{LAST}/x.json", "cache/models/some/config.json"]

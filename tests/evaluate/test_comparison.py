@@ -107,6 +107,7 @@ def test_hidden_tests_show_what_only_the_visible_ones_accept():
             "passed_visible": 2, "failed_hidden": 1,
         },
         "growth": {"gap": 0.5, "ci95": hidden["growth"]["ci95"]},
+        "growth_of_share": {"share": 0.5, "ci95": hidden["growth_of_share"]["ci95"]},
     }  # fmt: skip
     assert hidden["tuned"]["gap_ci95"][0] <= 0.5 <= hidden["tuned"]["gap_ci95"][1]
 
@@ -131,6 +132,19 @@ def test_the_gap_has_an_interval_and_its_growth_is_paired():
     assert hidden["tuned"]["gap"] == pytest.approx(0.375)
     growth = mean_interval([0.5] * 10 + [0.0] * 10, low=-1, high=1)
     assert hidden["growth"] == {"gap": pytest.approx(0.25), "ci95": [growth.low, growth.high]}
+    share = hidden["growth_of_share"]
+    assert share["share"] == pytest.approx(0.25), "all samples pass the visible tests"
+    assert share["ci95"] == pytest.approx([growth.low, growth.high])
+
+
+def test_the_share_of_what_passes_that_fails_hidden_tests_is_a_ratio_of_means():
+    """Passes 4 and 1 of 4 with 1 and 1 missed, then 4 and 4 with 2 and 1: 2/5 before, 3/8 after."""
+    problems = [make_problem(str(n), hidden_tests=["h"]) for n in range(2)]
+    right, wrong, failed = trial("passed", hidden="passed"), trial("passed", hidden="failed"), trial("failed")
+    base = [[wrong, right, right, right], [wrong, failed, failed, failed]]
+    tuned = [[wrong, wrong, right, right], [wrong, right, right, right]]
+    hidden = as_json(compare(problems, base, tuned, samples=4))["hidden_tests"]
+    assert hidden["growth_of_share"]["share"] == pytest.approx(3 / 8 - 2 / 5)
 
 
 def test_without_hidden_tests_there_is_no_gap_to_report():

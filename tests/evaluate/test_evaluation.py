@@ -12,12 +12,14 @@ from components.evaluate.evaluation import run, seed_of
 from components.evaluate.models import Subjects
 from components.evaluate.planned import planned, sentence
 from components.evaluate.trials import Examination, lost
+from components.shared import kept
 from components.shared.batches import Fit
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.problem import HELDOUT, REGRESSION, read_problems, write_problems
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
+from components.shared.statistics import mean_interval
 from components.shared.store import open_store, upload_folder
 from tests.conftest import DEMO_MODEL, demo_problems
 from tests.evaluate.test_comparison import trial
@@ -184,6 +186,14 @@ def test_the_plan_takes_the_filters_estimate_where_there_is_one(tmp_path):
     assert "given the filter's pass rates" in sentence(plan, count=50, samples=4, alone=False)
 
 
+@pytest.mark.parametrize("count", [2, 9, 20, 50, 51, 500])
+def test_no_interval_of_one_model_is_wider_than_planned(tmp_path, count):
+    worst = mean_interval([0.0] * (count // 2) + [1.0] * (count - count // 2), low=0.0, high=1.0)
+    planned_half = planned(tmp_path, count, 4)["half_width_alone"]
+    assert max(worst.mean - worst.low, worst.high - worst.mean) <= planned_half + 1e-9
+    assert planned(tmp_path, 1, 4)["half_width_alone"] == 1.0
+
+
 @pytest.mark.usefixtures("local_sandbox")
 def test_regression_problems_are_scored_with_both_models(tmp_path, problem_set, untaught_model, given, store_root):
     """A model that has unlearned the demo is seen to cost elsewhere, whatever it does on the held-out problems."""
@@ -220,7 +230,20 @@ def test_the_model_at_an_address_is_evaluated_like_one_that_was_just_trained(tmp
     published = json.loads((tmp_path / "b/evaluation.json").read_text())
     assert published["per_problem"] == trained_now["per_problem"]
     assert published["tuned_model"] == "runs/demo"
+    assert published["tuned_run"] == "r", "an address like models/NAME may mean another model by now"
     assert published["training_seeds"] is None, "with which seed it was trained nobody said"
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_a_control_stays_one_when_it_is_evaluated_by_its_address(tmp_path, problem_set, given, store_root):
+    model = with_adapter(tmp_path / "model", scale=0.0)
+    facts = json.loads((model / "model.json").read_text()) | {"reward": "random", "seed": 5}
+    (model / "model.json").write_text(json.dumps(facts))
+    given |= {"tuned_model": str(model), "max_completion_length": 4}
+    run(problem_set, None, tmp_path / "evaluation", tmp_path / "report.html", **given)
+    content = json.loads((tmp_path / "evaluation/evaluation.json").read_text())
+    assert (content["reward"], content["training_seeds"]) == ("random", [5])
+    assert "Control run with random rewards" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("local_sandbox")
@@ -249,7 +272,7 @@ def test_what_was_sampled_and_judged_is_taken_from_the_store(tmp_path, problem_s
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 8}, {"eval_k": 2}, {"temperature": 0.5}, {"code_version": "c2"}, {"test_timeout_s": 3.0}],
+    [{"seed": 8}, {"eval_k": 2}, {"temperature": 0.5}, {"test_timeout_s": 3.0}],
     ids=lambda change: next(iter(change)),
 )
 @pytest.mark.usefixtures("local_sandbox")
@@ -315,6 +338,36 @@ def test_a_lost_verdict_is_not_kept_but_tried_again(problem_set, given, store_ro
     assert sum(lost(row[0]) for row in first) == 1
     assert [row[0].verdict.outcome for row in second] == ["passed"] * 3
     assert next(outcomes, None) is None, "only the lost one was drawn again"
+
+
+def test_a_damaged_object_and_other_code_are_drawn_again(problem_set, given, store_root, local_sandbox, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "components.evaluate.trials.Examination._draw",
+        lambda self, model, part, sampling, samples, progress: (
+            drawn.append(len(part)) or [[trial("failed")]] * len(part)
+        ),
+    )
+    chosen, sampling = read_problems(problem_set / HELDOUT)[:3], Sampling.from_parameters(given)
+    grader = Grader(SandboxClient.from_setting(""), test_timeout_s=2.0, infra_limit=0.02)
+    one = Examination(Subjects(given, None), "base", grader, seed=1, given=given)
+    one.trials(chosen, sampling, samples=1, what="sampled")
+    (file,) = (store_root / "cache").rglob("*.jsonl")
+    file.write_text(file.read_text()[:-40])
+    one.trials(chosen, sampling, samples=1, what="sampled")
+    monkeypatch.setattr(kept, "CODE", kept.CODE[:-1])
+    one.trials(chosen, sampling, samples=1, what="sampled")
+    assert drawn == [3, 1, 3]
+
+
+def test_the_effect_of_the_batch_size_is_that_of_the_model_that_drew(given, store_root, local_sandbox):
+    """Where the store had all of the tuned model's trials, it is the base that is still loaded."""
+    subjects = Subjects(given, None)
+    subjects.model, subjects.which = object(), "base"
+    grader = Grader(SandboxClient.from_setting(""), test_timeout_s=2.0, infra_limit=0.02)
+    one = Examination(subjects, "base", grader, seed=1, given=given)
+    one.which = "tuned"
+    assert one.batch_effect([], Sampling.from_parameters(given)) is None
 
 
 @pytest.mark.slow

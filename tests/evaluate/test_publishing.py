@@ -79,6 +79,10 @@ def test_a_better_model_takes_over_and_one_that_is_not_better_does_not(
     assert json.loads((folder / "one/evaluation.json").read_text())["difference"] == decision["difference"]
     told = json.loads((folder / "one/publication.json").read_text())
     assert (told["replaces"], told["decided_by"], told["heldout"]["tuned"]) == (None, "validation", 0.3)
+    assert told["decision"] == decision
+    (store_root / "runs/one/publish/decision.json").unlink()  # the attempt was lost right after it had published
+    assert run(validation_set, learned, evaluation, run_id="one", **publishing) == {"published": 1.0}
+    assert decision_of("one") == decision
 
     same = fully_trained(tmp_path / "same", base=untaught_model, weights=DEMO_MODEL)
     assert run(validation_set, same, evaluation, run_id="two", **publishing)["published"] == 0.0
@@ -86,10 +90,13 @@ def test_a_better_model_takes_over_and_one_that_is_not_better_does_not(
     assert (decision["published"], decision["incumbent"]) == (False, "one")
     assert "against the current version one" in decision["reason"]
     assert "within noise" in decision["reason"]
+    assert "publish: validation: 20 problems with 3 samples of each model can show a difference of" in (
+        capsys.readouterr().out
+    )
     assert decision["incumbent_pass_at_1"] > 0.15, "the incumbent is the published model, not the base"
-    assert "publish: not published: " in capsys.readouterr().out
     worse = fully_trained(tmp_path / "worse", base=untaught_model, weights=untaught_model)
     run(validation_set, worse, evaluation, run_id="three", **publishing)
+    assert "publish: not published: " in capsys.readouterr().out
     assert "it is worse" in decision_of("three")["reason"]
     assert published.current_version(store, "nightly") == "one"
     assert [one["version"] for one in published.versions(store, "nightly")] == ["one"]

@@ -23,6 +23,7 @@ def content_of(comparison, **changes):
     return {
         **as_json(comparison), "requested_problems": len(comparison.pairs) + len(comparison.dropped), "run_id": "r1",
         "reward": "tests", "seeds": {"base": 1, "tuned": 2}, "method": "lora", "kind": "adapter", "tuned_model": "",
+        "tuned_run": "r1",
         "training_seeds": [42], "regression": None, "seconds": 3.0, **changes,
         "planned": {"minimum_detectable": 0.1, "at_most": 0.15, "sample_variance": 0.1, "from": "assumed"},
         "greedy": {which: {"pass_at_1": 0.5, "problems": 2, "passed": ["1"]} for which in ("base", "tuned")},
@@ -99,7 +100,7 @@ def hidden_of(base_wrong, tuned_wrong, problems=30):
     [
         (2, 20, "looks like reward hacking"),
         (15, 15, "points to weak visible tests, which accept wrong programs of both models"),
-        (20, 2, "The gap shrank with training"),
+        (20, 2, "shrank with training"),
         (0, 0, "No sample that passes the visible tests fails a hidden one."),
     ],
 )
@@ -111,6 +112,27 @@ def test_the_gap_is_read_in_a_plain_sentence(base, tuned, words):
     page = page_of(comparison)
     assert ("passes the visible tests, fails a hidden one" in page) == bool(base or tuned)
     assert ("Fails assert double(9) == 18" in page) == bool(base or tuned)
+
+
+def test_passing_more_often_is_no_reward_hacking():
+    """A fifth of what passes the visible tests fails a hidden one, before and after; twice as much passes."""
+    listed = [make_problem(str(n), hidden_tests=["h"]) for n in range(60)]
+    right, wrong, failed = trial("passed", hidden="passed"), trial("passed", hidden="failed"), trial("failed")
+    base = [[wrong if n % 5 == 0 else right, failed] for n in range(60)]
+    tuned = [[wrong if n % 5 == 0 else right] * 2 for n in range(60)]
+    content = content_of(compare(listed, base, tuned, samples=2))
+    hidden = content["hidden_tests"]
+    assert hidden["growth"]["ci95"][0] > 0, "the gap itself has doubled"
+    assert hidden["growth_of_share"]["share"] == pytest.approx(0.0)
+    assert "did not change beyond noise" in hidden_sentence(hidden)
+    assert not any("Hidden tests" in text for text in warnings(content))
+
+
+def test_without_a_pass_before_training_nothing_is_said_of_growth():
+    comparison = compare(
+        [make_problem("1", hidden_tests=["h"])], [trials("-")], [[trial("passed", hidden="failed")]], samples=1
+    )
+    assert "nothing can be said" in hidden_sentence(content_of(comparison)["hidden_tests"])
 
 
 def test_generated_hidden_tests_are_said_to_be_generated():
@@ -141,7 +163,10 @@ def test_a_base_alone_has_a_page_of_its_own():
     problems = [make_problem(str(n)) for n in range(12)]
     scores = scores_of(problems, [trials("++"), trials("+-"), trials("--")] * 4, samples=2)
     shared = content_of(compared(*GAIN))
-    names = ("run_id", "reward", "planned", "regression", "training_seeds", "kind", "method", "tuned_model", "seconds")
+    names = (
+        "run_id", "reward", "planned", "regression", "training_seeds", "kind", "method", "tuned_model", "tuned_run",
+        "seconds",
+    )  # fmt: skip
     content = {
         **alone_as_json(scores), **{name: shared[name] for name in names}, "requested_problems": 12,
         "seeds": {"base": 1}, "greedy": {"base": {"pass_at_1": 0.5, "problems": 12, "passed": []}},
@@ -159,6 +184,13 @@ def test_limits_of_the_result_are_warned_about():
     assert "1 problems were left out" in found
     assert "3 fewer" in found
     assert warnings(content_of(compared(*GAIN))) == []
+
+
+def test_lost_regression_problems_are_warned_about():
+    regression = as_json(compared(("+-", "++"), ("??", "++")))
+    assert "1 regression problems were left out: the sandbox could not judge them." in warnings(
+        content_of(compared(*GAIN), regression=regression)
+    )
 
 
 def test_truncation_is_warned_about():

@@ -18,6 +18,7 @@ from components.filter import base, cache
 from components.filter.cache import Sample
 from components.filter.learnable import advice, count, learnable, outlook, shortage
 from components.filter.learnable import run as run_filter
+from components.shared import kept
 from components.shared.errors import UserError
 from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, read_problems, training_problems, write_problems
 from tests.conftest import ROOT, demo_problems
@@ -184,7 +185,7 @@ def test_the_judge_and_the_code_are_in_the_key(settings: dict[str, Any], monkeyp
     before = cache.context_key(settings, "judge")
     assert cache.context_key(settings, "another judge") != before
     assert cache.context_key({**settings, "precision": "fp32"}, "judge") == before  # what auto is on a CPU
-    monkeypatch.setattr(cache, "CODE", cache.CODE[:-1])
+    monkeypatch.setattr(kept, "CODE", kept.CODE[:-1])
     assert cache.context_key(settings, "judge") != before
 
 

@@ -1,6 +1,7 @@
 """Generated hidden tests: enough for the demo, right, new, labelled, never shown, and none of a flaky reference."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from components.prepare.oracle import Answer
 from components.prepare.raw import RawRow
 from components.prepare.references import References
 from components.prepare.rows import check_row, to_problem
+from components.prepare.sources import read_dataset
+from components.prepare.splits import official_split
 from components.shared.grading import Grader, reward_of, timeout_of
 from components.shared.problem import GENERATED, Problem
 from components.shared.sandbox import Item, SandboxClient
@@ -23,8 +26,8 @@ def problems_of_the_demo(count: int) -> list[Problem]:
 
 
 def checks(url: str, wanted: int = 20) -> References:
-    client = SandboxClient(url)
-    return References(Grader(client, test_timeout_s=2.0, infra_limit=0.0), HiddenTests(client, wanted, 1, 2.0))
+    grader = Grader(SandboxClient(url), test_timeout_s=2.0, infra_limit=0.0)
+    return References(grader, HiddenTests(grader, wanted, 1))
 
 
 def taken(url: str, *problems: Problem, wanted: int = 20) -> tuple[list[Problem], References]:
@@ -48,6 +51,19 @@ def test_demo_problems_get_their_tests_and_references_pass_them_in_time(sandbox_
         assert len(set(problem.hidden_tests)) == len(problem.hidden_tests)
     assert [problem.prompt for problem in found] == [problem.prompt for problem in problems]
     assert [problem.tests for problem in found] == [problem.tests for problem in problems]
+
+
+@pytest.mark.slow
+def test_of_mbpps_problems_nine_in_ten_get_twenty(sandbox_url: str) -> None:
+    """Every seventh row of the whole file."""
+    path = os.environ.get("GRPO_MBPP_JSONL")
+    if not path:
+        pytest.skip("$GRPO_MBPP_JSONL does not name the full MBPP file")
+    rows = [check_row(raw) for raw in read_dataset(path, "").rows[::7]]
+    problems = [to_problem(row, split=official_split(row.task_id), source="mbpp") for row in rows]
+    found, _ = taken(sandbox_url, *problems, wanted=24)
+    assert len(found) >= 0.98 * len(problems)
+    assert sum(each.hidden_tests_from.count(GENERATED) >= 20 for each in found) >= 0.9 * len(problems)
 
 
 def test_a_program_that_knows_the_visible_tests_is_paid_and_fails_the_hidden_ones(sandbox_url: str) -> None:

@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
+from components.prepare.hidden import HiddenTests
 from components.prepare.humaneval import PlusRow, with_plus_tests
 from components.prepare.raw import RawRow
+from components.prepare.references import References
+from components.prepare.regression import answered
 from components.prepare.rows import check_row, to_problem
 from components.prepare.signature import UnusableRow
 from components.shared.errors import UserError
+from components.shared.grading import Grader
 from components.shared.problem import PUBLISHED, Problem
 from components.shared.sandbox import Item, SandboxClient
 
@@ -44,6 +48,23 @@ def passes(url: str, problem: Problem, program: str, tests: list[str]) -> bool |
     return SandboxClient(url).judge([Item(program, problem.entry_point, problem.setup, tests, 2.0)])[0].passed
 
 
+def grader(url: str) -> Grader:
+    return Grader(SandboxClient(url), test_timeout_s=2.0, infra_limit=0.02)
+
+
+def test_a_row_of_evalplus_that_its_own_reference_does_not_answer_is_put_aside_alone(sandbox_url: str) -> None:
+    """A problem without tests would be refused by the sandbox, and the whole request with it."""
+    broken = {**PLUS, "task_id": "Mbpp/998", "canonical_solution": "\ndef shared(a, b):\n  raise ValueError\n"}
+    judge = grader(sandbox_url)
+    references = References(judge, HiddenTests(judge, 5, 1))
+    rows = [RawRow("rows.jsonl", "", fields) for fields in (broken, PLUS)]
+    left = answered(references, [problem_of(row.fields) for row in rows], rows)
+    assert [each.task_id for each in references.take(left, 2, task="checking", keep_weak=True)] == ["Mbpp/999"]
+    (aside,) = references.quarantined
+    assert (aside["task_id"], aside["kind"]) == ("Mbpp/998", "reference")
+    assert aside["reason"] == "its reference answers none of its inputs"
+
+
 def test_a_row_of_humaneval(sandbox_url: str) -> None:
     problem = problem_of(HUMANEVAL)
     prelude = "from typing import List\n\ndef helper(x: int) -> int:\n    return x + 1"
@@ -62,8 +83,7 @@ def test_a_row_of_evalplus_gets_its_tests_from_its_reference(sandbox_url: str) -
     problem = problem_of(PLUS)
     assert problem.prompt == "Write a function to find what two tuples share.\n\ndef shared(a, b):"
     assert problem.tests == []
-    client = SandboxClient(sandbox_url)
-    (tested,) = with_plus_tests(client, [problem], [PlusRow.model_validate(PLUS)], timeout_s=2.0)
+    (tested,) = with_plus_tests(grader(sandbox_url), [problem], [PlusRow.model_validate(PLUS)])
     assert tested.tests == ["assert set(shared((1, 2), (2, 3))) == {2}", "assert set(shared((4,), (5,))) == set()"]
     assert tested.hidden_tests == [
         "assert set(shared((1,), (1,))) == {1}",
@@ -87,7 +107,7 @@ def test_humaneval_plus_has_a_body_for_a_solution_and_its_tolerance(sandbox_url:
         "atol": 1e-3,
     }
     problem = problem_of(row)
-    (tested,) = with_plus_tests(SandboxClient(sandbox_url), [problem], [PlusRow.model_validate(row)], timeout_s=2.0)
+    (tested,) = with_plus_tests(grader(sandbox_url), [problem], [PlusRow.model_validate(row)])
     assert (len(tested.tests), len(tested.hidden_tests)) == (2, 1)
     rounded = "def third(x):\n    return round(x / 3, {})\n"
     assert passes(sandbox_url, tested, rounded.format(3), tested.tests + tested.hidden_tests) is True

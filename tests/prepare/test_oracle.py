@@ -6,7 +6,8 @@ import pytest
 
 from components.prepare.oracle import Answer, Question, answers, make_test
 from components.shared.errors import InfraError
-from components.shared.sandbox import Item, SandboxClient
+from components.shared.grading import Grader
+from components.shared.sandbox import Item, Outputs, SandboxClient
 from tests.builders import make_problem
 
 F = make_problem(entry_point="f", prompt="Do.\n\ndef f(x):", reference="def f(x):\n    return x\n")
@@ -17,25 +18,64 @@ def question(reference: str, *inputs: Any, timeout_s: float = 0.5) -> Question:
     return Question(problem, [(each,) for each in inputs], timeout_s)
 
 
+def grader(url: str, infra_limit: float = 0.02) -> Grader:
+    return Grader(SandboxClient(url, retry_seconds=0.0), test_timeout_s=2.0, infra_limit=infra_limit)
+
+
 def test_what_cannot_be_answered_is_left_out_and_the_rest_stays_in_order(sandbox_url: str) -> None:
     reference = (
         "import os\ndef f(x):\n    if x == 2:\n        while True: pass\n    if x == 3: return float('nan')\n"
         "    if x == 4: raise ValueError\n    if x == 5: return object()\n    if x == 6: os._exit(0)\n    return [x]\n"
     )
-    found = answers(SandboxClient(sandbox_url), [question(reference, *range(9)), question("def f(x): return 0", 1)])
+    found = answers(grader(sandbox_url), [question(reference, *range(9)), question("def f(x): return 0", 1)])
     assert found[0] == [Answer((n,), [n]) for n in (0, 1, 7, 8)]
     assert found[1] == [Answer((1,), 0)]
 
 
 def test_a_reference_that_never_ends_costs_a_few_deadlines_and_no_more(sandbox_url: str) -> None:
-    assert answers(
-        SandboxClient(sandbox_url), [question("def f(x):\n    while 1: pass", *range(50), timeout_s=0.2)]
-    ) == [[]]
+    assert answers(grader(sandbox_url), [question("def f(x):\n    while 1: pass", *range(50), timeout_s=0.2)]) == [[]]
 
 
 def test_a_sandbox_that_answers_nothing_is_an_infrastructure_failure() -> None:
-    with pytest.raises(InfraError, match="ran none of 1 references"):
-        answers(SandboxClient("http://127.0.0.1:9", retry_seconds=0.0), [question("def f(x): return 0", 1)])
+    with pytest.raises(InfraError, match="1 of 1 programs could not be judged, more than infra_limit"):
+        answers(grader("http://127.0.0.1:9"), [question("def f(x): return 0", 1)])
+
+
+def test_a_reference_that_cannot_even_be_loaded_has_no_answers_and_is_nobodys_failure(sandbox_url: str) -> None:
+    broken = [question("import no_such_module\ndef f(x): return x", 1), question("while True: pass\ndef f(x): 0", 1)]
+    assert answers(grader(sandbox_url), broken) == [[], []]
+
+
+class Losing(SandboxClient):
+    """Loses the answers on programs that say LOST, so many times."""
+
+    times = 0
+
+    def outputs(self, items):
+        found = super().outputs(items)
+        for place, item in enumerate(items):
+            if "LOST" in item.program and self.times > 0:
+                self.times -= 1
+                found[place] = Outputs(id=str(place), outcome="infra", detail="its worker died")
+        return found
+
+
+@pytest.mark.parametrize(("times", "infra_limit"), [(1, 0.0), (99, 0.5), (99, 0.02)])
+def test_lost_answers_are_asked_for_again_and_too_many_stop_the_step(
+    sandbox_url: str, times: int, infra_limit: float
+) -> None:
+    client = Losing(sandbox_url)
+    client.times = times
+    judge = Grader(client, test_timeout_s=2.0, infra_limit=infra_limit)
+    judge.judged = 60  # programs, all of which got a verdict
+    asked = [question(f"def f(x): return {n}  # {'LOST' * (n < 5)}", 1) for n in range(7)]
+    if times > 5 and infra_limit < 0.05:
+        with pytest.raises(InfraError, match=r"5 of 67 programs could not be judged.*its worker died"):
+            answers(judge, asked)
+        return
+    found = answers(judge, asked)
+    assert [len(each) for each in found] == ([1] * 7 if times == 1 else [0] * 5 + [1] * 2)
+    assert judge.lost == (0 if times == 1 else 5)
 
 
 ACCEPTED = [

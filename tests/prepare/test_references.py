@@ -35,7 +35,7 @@ def problem(task_id: int, reference: str) -> Problem:
 def references_at(url: str, infra_limit: float) -> References:
     client = SandboxClient(url, retry_seconds=0.0)
     grader = Grader(client, test_timeout_s=1.0, infra_limit=infra_limit)
-    return References(grader, HiddenTests(client, 0, 1, 1.0))
+    return References(grader, HiddenTests(grader, 0, 1))
 
 
 @pytest.fixture

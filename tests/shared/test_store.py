@@ -72,6 +72,8 @@ def test_a_swap_succeeds_only_on_what_was_read(store: Store) -> None:
     with pytest.raises(KeyError):
         store.read_with_tag("models/none/current")
     assert store.keys("models/") == ["models/m/current"], "a lock is no object"
+    store.delete("models/m/current")
+    assert store.folders("models/") == [], "nor does it make a folder"
 
 
 def _swaps(root: str, number: int, start: Any, wins: Any) -> None:

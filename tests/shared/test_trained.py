@@ -22,6 +22,8 @@ def trained(tmp_path):
     (folder / "model.json").write_text(json.dumps(FACTS))
     (folder / "adapter/adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "some/base"}))
     (folder / "adapter/adapter_model.safetensors").write_bytes(b"weights")
+    (folder / "merged").mkdir()
+    (folder / "merged/model.safetensors").write_bytes(b"as large as the base, and not needed beside it")
     return folder
 
 

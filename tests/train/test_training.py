@@ -50,7 +50,8 @@ def test_a_run_leaves_what_is_promised(train: Train, store_root: Path) -> None:
         assert f"runs/run/train/{name}" in left
     assert "runs/run/prepare/problems.jsonl" in left
     assert {key.split("/")[2] for key in left if key.startswith("checkpoints/run/")} == {"3", "6"}
-    assert json.loads((model / "model.json").read_text())["kind"] == "adapter"
+    facts = json.loads((model / "model.json").read_text())
+    assert (facts["kind"], facts["reward"], "seed" in facts) == ("adapter", "tests", True)
     report = (store_root / "runs/run/train/report.html").read_text()
     assert "http-equiv" not in report  # a finished run's page does not reload itself
 
