@@ -62,3 +62,21 @@ def test_nothing_is_left_for_the_next(sandbox_url: str) -> None:
 def test_breaking_setup_does_not_get_a_program_out_of_being_judged(judge: Judge, program: str) -> None:
     verdict = judge(program, ["assert f(root) == 2"], setup="root = Node(1)\nroot.left = Node(2)")
     assert (verdict["outcome"], verdict["passed"]) == ("error", False), verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("os._exit(0)", "error"),
+        ("raise ValueError", "failed"),
+        ("raise SystemExit(0)", "failed"),
+        ("return 9", "failed"),
+        ("\n        while True: pass", "timeout"),
+    ],
+)
+def test_a_value_that_a_test_shows_when_it_fails_spoils_no_verdict(judge: Judge, text: str, outcome: str) -> None:
+    """A program that could make its tests end their process would go unjudged."""
+    program = f"import os\nclass Odd:\n    def __str__(self): {text}\ndef f(n):\n    return Odd()\n"
+    verdict = judge(program, ["value = f(3)\nassert value == 9, value"], timeout_s=0.5)
+    assert (verdict["outcome"], verdict["passed"]) == (outcome, False), verdict
+    assert verdict["detail"]

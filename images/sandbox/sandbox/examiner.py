@@ -81,13 +81,23 @@ def _blame(error: BaseException, link: Link, is_setup: bool) -> Outcome:
     if isinstance(error, ImportError) or not isinstance(error, Exception):
         return "infra", f"the data set is at fault: the test raised {_describe(error)}"
     if isinstance(error, AssertionError):
-        message = f"{error}; " if str(error) else ""
+        text = _text_of(error)
+        message = f"{text}; " if text else ""
         return "failed", f"{message}the program's last value: {link.last_value_text()}"
     return "error", f"the test raised {_describe(error)}; the program's last value: {link.last_value_text()}"
 
 
 def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = _text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text_of(error: BaseException) -> str:
+    """str(error), which asks the program for the text of what is its own: `assert value == 1, value`."""
+    try:
+        return str(error)
+    except BaseException as trouble:  # its process may end by that, which must not end this one
+        return f"(no text: {type(trouble).__name__})"
 
 
 def read_globals(names: set[str], namespace: dict[str, Any], link: Link) -> None:
