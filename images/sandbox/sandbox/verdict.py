@@ -113,7 +113,8 @@ def make(item: dict[str, Any], records: list[dict[str, Any]], cpu_seconds: float
     """The verdict in the response's shape; tests without a record have not run. RETRY marks what may be retried."""
     tests = [
         {"index": index, "outcome": record["outcome"], "detail": _text(record["detail"])}
-        | ({OUTPUT: record[OUTPUT]} if OUTPUT in record and item.get(OUTPUTS) else {})  # a hostile test may write one
+        # A hostile test may write an output too.
+        | ({OUTPUT: [_text(part) for part in record[OUTPUT]]} if OUTPUT in record and item.get(OUTPUTS) else {})
         for index, record in enumerate(records)
     ]
     decisive = next((test for test in tests if test["outcome"] != "passed"), tests[-1])
