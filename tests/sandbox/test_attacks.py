@@ -80,3 +80,12 @@ def test_a_value_that_a_test_shows_when_it_fails_spoils_no_verdict(judge: Judge,
     verdict = judge(program, ["value = f(3)\nassert value == 9, value"], timeout_s=0.5)
     assert (verdict["outcome"], verdict["passed"]) == (outcome, False), verdict
     assert verdict["detail"]
+
+
+def test_no_program_has_the_kernel_kill_it_before_its_time(judge: Judge) -> None:
+    """SIGKILL before the deadline can only come from outside, and says nothing about a program."""
+    limit = "import resource\ntry: resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nexcept ValueError: pass\n"
+    verdict = judge(limit + "def f(n):\n    while True: pass", ["assert f(3) == 9"], timeout_s=1.5)
+    assert (verdict["outcome"], verdict["passed"]) == ("timeout", False), verdict
+    depth = "import resource\nresource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))\n"
+    assert judge(depth + "def f(n):\n    return n * n", ["assert f(3) == 9"])["outcome"] == "passed"
