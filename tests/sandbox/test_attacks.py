@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.sandbox import running
 from tests.sandbox.attack import TESTS, Attack
 from tests.sandbox.attacks import ATTACKS, FAMILIES
 from tests.sandbox.conftest import Judge, make_item, post
@@ -89,3 +90,16 @@ def test_no_program_has_the_kernel_kill_it_before_its_time(judge: Judge) -> None
     assert (verdict["outcome"], verdict["passed"]) == ("timeout", False), verdict
     depth = "import resource\nresource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))\n"
     assert judge(depth + "def f(n):\n    return n * n", ["assert f(3) == 9"])["outcome"] == "passed"
+
+
+def test_a_reply_too_large_for_the_tests_memory_gets_a_program_judged_all_the_same() -> None:
+    flood = (
+        "import os, struct, time\nbody = b'[' + b'[],' * 1_390_000 + b'[]]'\n"
+        "message = struct.pack('>I', len(body)) + body\nwhile message: message = message[os.write(3, message) :]\n"
+    )
+    loading, called = flood + "time.sleep(9)", "def f(n):\n    " + flood.replace("\n", "\n    ") + "time.sleep(9)\n"
+    items = [make_item(program, ["value = f(3)\nassert value == 9"]) for program in (loading, called)]
+    with running.service("--workers", "1", "--memory-mib", "128") as service:
+        for item in items:
+            status, answer, _ = post(service.url, {"items": [item]})
+            assert (status, answer["verdicts"][0]["outcome"]) == (200, "memory"), answer

@@ -115,12 +115,13 @@ def read_globals(names: set[str], namespace: dict[str, Any], link: Link) -> None
 def load_program(link: Link) -> Outcome:
     """What came of loading the program, which is under way; "passed" when that went well."""
     try:
-        reply = link.loaded()
+        kind, *rest = [str(part) for part in link.loaded()[:4]]
     except ProgramGone:
         return ("error", link.violation) if link.violation else ("gone", "")
+    except MemoryError:
+        return "memory", "the program's reply to being loaded ran out of memory"
     except TestFault as fault:
         return "infra", str(fault)
-    kind, *rest = [str(part) for part in reply]
     if kind == "ok":
         return "passed", ""
     if kind == "syntax":
