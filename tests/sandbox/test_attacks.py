@@ -103,3 +103,19 @@ def test_a_reply_too_large_for_the_tests_memory_gets_a_program_judged_all_the_sa
         for item in items:
             status, answer, _ = post(service.url, {"items": [item]})
             assert (status, answer["verdicts"][0]["outcome"]) == (200, "memory"), answer
+
+
+_THREADS = (
+    "import _thread\n_thread.stack_size(32 << 10)\nlock = _thread.allocate_lock()\nlock.acquire()\n"
+    "for _ in range(2000): _thread.start_new_thread(lock.acquire, ())\n"
+)
+
+
+def test_nobody_has_so_many_threads_that_others_could_not_fork(judge: Judge) -> None:
+    """A container may have a few thousand tasks in all, and small stacks leave room for more than that."""
+    verdict = judge(f"{_THREADS}import time\ntime.sleep(1)\ndef f(n):\n    return n * n", ["assert f(3) == 9"])
+    assert (verdict["outcome"], "threads" in verdict["detail"]) == ("error", True), verdict
+    verdict = judge("def f(n):\n    return n * n", [f"{_THREADS}import time\ntime.sleep(1)\nassert f(3) == 9"])
+    assert (verdict["outcome"], "threads" in verdict["detail"]) == ("timeout", True), verdict
+    few = _THREADS.replace("2000", "200")
+    assert judge(f"{few}def f(n):\n    return n * n", ["assert f(3) == 9"])["outcome"] == "passed"

@@ -16,7 +16,7 @@ from typing import Any
 from sandbox import calls, examiner, kernel, wire, zygote
 from sandbox.core import Core
 from sandbox.nursery import LIFETIME_CPU_SECONDS, Nursery
-from sandbox.verdict import OUTPUT, Ending
+from sandbox.verdict import MAX_THREADS, OUTPUT, Ending
 
 WALL_FACTOR = 3  # wall time allowed, in CPU time allowed
 BUSY_SHARE = 0.05  # less CPU than this share of the time that passes is sleeping
@@ -149,6 +149,8 @@ class Watch:
             return f"more than {allowed:g} s of CPU time"
         if tests > allowed + SPARE_CPU_SECONDS:
             return f"more than {allowed + SPARE_CPU_SECONDS:g} s of CPU time in the tests"
+        if kernel.threads(self._examiner) > MAX_THREADS:
+            return f"more than {MAX_THREADS} threads in the tests"
         if now - self._started > WALL_FACTOR * allowed:
             return f"more than {WALL_FACTOR * allowed:g} s of wall time"
         if program + tests - self._busy_cpu > BUSY_SHARE * (now - self._busy_at):
