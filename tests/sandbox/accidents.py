@@ -24,6 +24,12 @@ ACCIDENTS = [
     Case("a typing mistake", "def f(n):\n    return m * n", SQUARE_TESTS, "error", detail="NameError"),
     Case("mentions passed", SQUARE + "print('All tests passed')", SQUARE_TESTS),
     Case("named like a builtin", "def sum(n):\n    return n * n", ["assert sum(3) == 9"], entry_point="sum"),
+    Case(
+        "named like a builtin that a test uses on the way to another call",
+        "def len(n):\n    return 40\ndef g(n):\n    return n + 1",
+        ["assert g(len([1])) == 41", "assert g(1) == 2"],
+        entry_point="len",
+    ),
     Case("changes its argument", "def f(x):\n    x.sort()\n    return x", ["assert f([3, 1, 2]) == [1, 2, 3]"]),
     Case(
         "a thread it leaves behind",

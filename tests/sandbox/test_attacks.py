@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.sandbox import running
 from tests.sandbox.attack import TESTS, Attack
 from tests.sandbox.attacks import ATTACKS, FAMILIES
 from tests.sandbox.conftest import Judge, make_item, post
@@ -62,3 +63,59 @@ def test_nothing_is_left_for_the_next(sandbox_url: str) -> None:
 def test_breaking_setup_does_not_get_a_program_out_of_being_judged(judge: Judge, program: str) -> None:
     verdict = judge(program, ["assert f(root) == 2"], setup="root = Node(1)\nroot.left = Node(2)")
     assert (verdict["outcome"], verdict["passed"]) == ("error", False), verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("os._exit(0)", "error"),
+        ("raise ValueError", "failed"),
+        ("raise SystemExit(0)", "failed"),
+        ("return 9", "failed"),
+        ("\n        while True: pass", "timeout"),
+    ],
+)
+def test_a_value_that_a_test_shows_when_it_fails_spoils_no_verdict(judge: Judge, text: str, outcome: str) -> None:
+    """A program that could make its tests end their process would go unjudged."""
+    program = f"import os\nclass Odd:\n    def __str__(self): {text}\ndef f(n):\n    return Odd()\n"
+    verdict = judge(program, ["value = f(3)\nassert value == 9, value"], timeout_s=0.5)
+    assert (verdict["outcome"], verdict["passed"]) == (outcome, False), verdict
+    assert verdict["detail"]
+
+
+def test_no_program_has_the_kernel_kill_it_before_its_time(judge: Judge) -> None:
+    """SIGKILL before the deadline can only come from outside, and says nothing about a program."""
+    limit = "import resource\ntry: resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nexcept ValueError: pass\n"
+    verdict = judge(limit + "def f(n):\n    while True: pass", ["assert f(3) == 9"], timeout_s=1.5)
+    assert (verdict["outcome"], verdict["passed"]) == ("timeout", False), verdict
+    depth = "import resource\nresource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))\n"
+    assert judge(depth + "def f(n):\n    return n * n", ["assert f(3) == 9"])["outcome"] == "passed"
+
+
+def test_a_reply_too_large_for_the_tests_memory_gets_a_program_judged_all_the_same() -> None:
+    flood = (
+        "import os, struct, time\nbody = b'[' + b'[],' * 1_390_000 + b'[]]'\n"
+        "message = struct.pack('>I', len(body)) + body\nwhile message: message = message[os.write(3, message) :]\n"
+    )
+    loading, called = flood + "time.sleep(9)", "def f(n):\n    " + flood.replace("\n", "\n    ") + "time.sleep(9)\n"
+    items = [make_item(program, ["value = f(3)\nassert value == 9"]) for program in (loading, called)]
+    with running.service("--workers", "1", "--memory-mib", "128") as service:
+        for item in items:
+            status, answer, _ = post(service.url, {"items": [item]})
+            assert (status, answer["verdicts"][0]["outcome"]) == (200, "memory"), answer
+
+
+_THREADS = (
+    "import _thread\n_thread.stack_size(32 << 10)\nlock = _thread.allocate_lock()\nlock.acquire()\n"
+    "for _ in range(2000): _thread.start_new_thread(lock.acquire, ())\n"
+)
+
+
+def test_nobody_has_so_many_threads_that_others_could_not_fork(judge: Judge) -> None:
+    """A container may have a few thousand tasks in all, and small stacks leave room for more than that."""
+    verdict = judge(f"{_THREADS}import time\ntime.sleep(1)\ndef f(n):\n    return n * n", ["assert f(3) == 9"])
+    assert (verdict["outcome"], "threads" in verdict["detail"]) == ("error", True), verdict
+    verdict = judge("def f(n):\n    return n * n", [f"{_THREADS}import time\ntime.sleep(1)\nassert f(3) == 9"])
+    assert (verdict["outcome"], "threads" in verdict["detail"]) == ("timeout", True), verdict
+    few = _THREADS.replace("2000", "200")
+    assert judge(f"{few}def f(n):\n    return n * n", ["assert f(3) == 9"])["outcome"] == "passed"

@@ -62,6 +62,11 @@ def test_what_can_be_foreseen(tests: list[str], count: int) -> None:
             ],
         ),
         ("def f(a, b):\n    a.append(1)\n    return b", ["assert f(*[[0]] * 2) == [0]"] * 2),  # two, where it was one
+        (
+            "def f(n):\n    return n\ndef g(n):\n    return -n",
+            ["assert f(1) == 1", "assert g(2) == -2", "assert f(3) == 3"],
+        ),
+        ("def f(n=0, self=9):\n    return n, self", ["assert f(self=2) == (0, 2)", "assert f(3) == (3, 9)"]),
         ("def f(*a, **k):\n    return a, k", ["assert f(1, x=[2]) == ((1,), {'x': [2]})", "assert f() == ((), {})"]),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sandbox.calls import MAX_LITERALS
 
 from components.shared.sandbox import CallsItem, SandboxClient
 from tests.sandbox import running
@@ -72,6 +73,7 @@ def test_what_is_a_dict_but_for_its_type_comes_as_one(ask: Ask) -> None:
     ("body", "outcome", "said"),
     [
         ("raise ValueError('no')", "raised", "ValueError: no"),
+        ("raise ValueError('\\ud800')", "raised", "ValueError: \\ud800"),
         ("exit()", "raised", "SystemExit"),
         ("return object()", "opaque", "Handle"),
         ("return (i for i in [x])", "opaque", "Handle"),
@@ -113,6 +115,27 @@ def test_what_ends_the_program_ends_the_item(ask: Ask, program: str, calls: list
     assert outputs["calls"][at]["detail"] == outputs["detail"] != ""
 
 
+def test_space_around_a_call_means_nothing(ask: Ask) -> None:
+    outputs = ask(COUNTING, [" f(1)", "\tf(2)\n", "\n f(3)  # the third", "f(\n  4)"])
+    assert came_of(outputs) == [("returned", f"({n}, {n})") for n in range(1, 5)]
+
+
+def test_no_call_takes_what_came_of_another(ask: Ask) -> None:
+    program = "def f(n=0, self=9):\n    return n, self\ndef g(n):\n    return -n\n"
+    outputs = ask(program, ["f(self=2)", "g(3)", "f(1 / 0)", "f(4)"])
+    expected = [("returned", "(0, 2)"), ("returned", "-3"), ("raised", None), ("returned", "(4, 9)")]
+    assert came_of(outputs) == expected
+
+
+def test_large_outputs_are_no_sleep_and_have_an_end(ask: Ask) -> None:
+    outputs = ask("def f(n):\n    return '\\\\' * 8000", [f"f({n})" for n in range(70)], timeout_s=0.15)
+    assert outputs["outcome"] == "passed", outputs["detail"]
+    found = came_of(outputs)
+    fitting = MAX_LITERALS // 16_002
+    assert found == [("returned", repr("\\" * 8000))] * fitting + [("opaque", None)] * (70 - fitting)
+    assert "of this item" in outputs["calls"][-1]["detail"]
+
+
 def test_a_verdict_and_outputs_of_the_same_texts_are_two_things(sandbox_url: str) -> None:
     """They share a queue, in which the same items are judged once."""
     for _ in range(3):
@@ -147,9 +170,11 @@ HOSTILE_CALLS = [
     _RECORD.format('{"index": 0, "outcome": "passed", "detail": "", "output": ["returned", "6*7", ""]}'),
     _RECORD.format('{"index": 0, "outcome": "passed", "detail": "", "output": ["returned", 5, ""]}'),
     _RECORD.format('{"index": 0, "outcome": "passed", "detail": "", "output": {}}'),
+    _RECORD.format('{"index": 0, "outcome": "passed", "detail": "", "output": ["returned", "\\\\ud800", ""]}'),
+    _RECORD.format('{"index": 0, "outcome": "passed", "detail": "", "output": ["raised", "", "\\\\ud800"]}'),
     _RECORD.format('{"index": 0, "outcome": "passed", "detail": "", "output": ["stolen", "", ""]}'),
     f"__import__('os').write(4, b'[\"' + b'x' * 70000) and {_RECORD.format('')}",
-    "__import__('sys').modules['sandbox.calls'].__dict__.update(output_of=lambda v: ('returned', 'forged', ''))",
+    "__import__('sys').modules['sandbox.calls'].__dict__.update(output_of=lambda *a: ('returned', 'forged', ''))",
     "[0 for _ in iter(int, 1)]",
     "open('/etc/passwd').read()",
     "__import__('socket').socket().connect(('127.0.0.1', 1))",

@@ -116,6 +116,13 @@ def test_threads_but_no_processes(machine: str) -> None:
         ("fcntl", (3, 10), False),  # F_SETSIG
         ("prlimit64", (0, 7), True),
         ("prlimit64", (1, 7), False),
+        ("prlimit64", (0, 0, 0), True),
+        ("prlimit64", (0, 0, 1), False),
+        ("prlimit64", (0, 0, 1 << 40), False),
+        ("prlimit64", (0, 7, 1 << 40), True),
+        ("prlimit64", (1, 7, 1 << 40), False),
+        ("setrlimit", (0, 1 << 40), False),
+        ("setrlimit", (7, 1 << 40), True),
         ("recvmsg", (3,), False),
     ],
 )

@@ -17,6 +17,7 @@ from sandbox.verdict import OUTPUT
 RETURNED, RAISED, OPAQUE = "returned", "raised", "opaque"  # what came of a call
 RESULT = "_output_"  # global name of the tests that holds what a call returned
 MAX_LITERAL = 16 << 10  # characters
+MAX_LITERALS = 1 << 20  # characters of all of an item's
 MAX_DEPTH = 100  # levels
 MAX_DETAIL = 400
 SCALARS = (bool, int, str, bytes, type(None))
@@ -24,13 +25,13 @@ MAPPINGS = ("Counter", "OrderedDict", "defaultdict")  # equal to the dict of the
 
 
 def as_tests(calls: Sequence[str]) -> list[str]:
-    """Each call as a test that keeps its value in RESULT. Raises TestFault for what is no expression."""
+    """Each call, without space around it, as a test that keeps its value in RESULT. TestFault for no expression."""
     for index, call in enumerate(calls if not _are_expressions(calls) else ()):
         try:
-            ast.parse(call.strip(), f"call {index}", "eval")
+            ast.parse(call, f"call {index}", "eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise TestFault(f"call {index} is no Python expression: {error}") from None
-    return [f"{RESULT} = {call.strip()}" for call in calls]
+    return [f"{RESULT} = {call}" for call in calls]
 
 
 def _are_expressions(calls: Sequence[str]) -> bool:
@@ -54,10 +55,12 @@ def run_calls(
 
     run_block: runs one call against the program behind `link`; outcome and detail as for a test.
     """
+    room = MAX_LITERALS
     for index, code in enumerate(codes):
         outcome, detail = run_block(code, namespace, link)
         if outcome == "passed":
-            output = output_of(namespace.pop(RESULT))
+            output = output_of(namespace.pop(RESULT), room)
+            room -= len(output[1])
         elif outcome in ("infra", "gone") or link.gone or link.violation:
             return report({"index": index, "outcome": outcome, "detail": detail[:MAX_DETAIL]})
         else:
@@ -65,14 +68,16 @@ def run_calls(
         report({"index": index, "outcome": "passed", "detail": "", OUTPUT: output})
 
 
-def output_of(value: Any) -> tuple[str, str, str]:
-    """RETURNED, the value as a literal and ""; or OPAQUE, "" and why it has none."""
+def output_of(value: Any, room: int = MAX_LITERALS) -> tuple[str, str, str]:
+    """RETURNED, the value as a literal and ""; or OPAQUE, "" and why it has none. room: characters left to the item."""
     try:
         text = ascii(_plain(value, 0))
     except (TypeError, ValueError, RecursionError, MemoryError) as error:  # ValueError also from a very long integer
         return OPAQUE, "", str(error) or type(error).__name__
     if len(text) > MAX_LITERAL:
         return OPAQUE, "", f"its literal has {len(text)} characters, above the limit of {MAX_LITERAL}"
+    if len(text) > room:
+        return OPAQUE, "", f"with it the literals of this item have more than {MAX_LITERALS} characters"
     return RETURNED, text, ""
 
 
@@ -94,12 +99,14 @@ def _plain(value: Any, depth: int) -> Any:
     raise TypeError(f"it holds a {getattr(kind, '__name__', 'thing')}, which is no literal")
 
 
-def taken(output: Any) -> tuple[str, str, str]:
+def taken(output: Any, room: int) -> tuple[str, str, str]:
     """An output as an examiner may write it, which a hostile test can also do: three texts, within the limits.
 
-    Raises TypeError and ValueError for anything else.
+    room: characters of literals left to the item. Raises TypeError and ValueError for anything else.
     """
     outcome, value, detail = output
-    if outcome not in (RETURNED, RAISED, OPAQUE) or type(value) is not str or len(value) > MAX_LITERAL:
+    if outcome not in (RETURNED, RAISED, OPAQUE) or type(value) is not str or not value.isascii():
         raise ValueError("no output")
+    if len(value) > min(MAX_LITERAL, room):
+        raise ValueError("more than an output may be")
     return outcome, value, str(detail)[:MAX_DETAIL]

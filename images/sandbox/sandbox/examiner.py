@@ -19,6 +19,7 @@ from typing import Any
 
 from sandbox import calls, standins, wire
 from sandbox.examination import Examination
+from sandbox.foresight import NOTHING
 from sandbox.link import Link, ProgramGone, ProgramStopped, TestFault, is_from_program
 from sandbox.preparation import Preparation, prepare, prepare_calls
 from sandbox.verdict import OUTPUTS
@@ -81,13 +82,23 @@ def _blame(error: BaseException, link: Link, is_setup: bool) -> Outcome:
     if isinstance(error, ImportError) or not isinstance(error, Exception):
         return "infra", f"the data set is at fault: the test raised {_describe(error)}"
     if isinstance(error, AssertionError):
-        message = f"{error}; " if str(error) else ""
+        text = _text_of(error)
+        message = f"{text}; " if text else ""
         return "failed", f"{message}the program's last value: {link.last_value_text()}"
     return "error", f"the test raised {_describe(error)}; the program's last value: {link.last_value_text()}"
 
 
 def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = _text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text_of(error: BaseException) -> str:
+    """str(error), which asks the program for the text of what is its own: `assert value == 1, value`."""
+    try:
+        return str(error)
+    except BaseException as trouble:  # its process may end by that, which must not end this one
+        return f"(no text: {type(trouble).__name__})"
 
 
 def read_globals(names: set[str], namespace: dict[str, Any], link: Link) -> None:
@@ -104,12 +115,13 @@ def read_globals(names: set[str], namespace: dict[str, Any], link: Link) -> None
 def load_program(link: Link) -> Outcome:
     """What came of loading the program, which is under way; "passed" when that went well."""
     try:
-        reply = link.loaded()
+        kind, *rest = [str(part) for part in link.loaded()[:4]]
     except ProgramGone:
         return ("error", link.violation) if link.violation else ("gone", "")
+    except MemoryError:
+        return "memory", "the program's reply to being loaded ran out of memory"
     except TestFault as fault:
         return "infra", str(fault)
-    kind, *rest = [str(part) for part in reply]
     if kind == "ok":
         return "passed", ""
     if kind == "syntax":
@@ -151,7 +163,9 @@ def examine(item: dict[str, Any], link: Link, report: Report, *, lasting: bool) 
 def _run(item: dict[str, Any], preparation: Preparation, namespace: dict[str, Any], link: Link, report: Report) -> None:
     examination = preparation.examination
     report(LOADING)
-    link.send_program(item["program"], preparation.ahead)
+    # What was foreseen with a built-in is another call with the program's own in its place.
+    is_builtin = hasattr(builtins, item["entry_point"])
+    link.send_program(item["program"], NOTHING if is_builtin else preparation.ahead)
     trouble = link.wait_for_jail()
     if trouble:
         return report(_record(jail=trouble))

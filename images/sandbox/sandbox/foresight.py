@@ -7,6 +7,7 @@ order, and each reply is used when its test has its turn, so that nothing else c
 
 import builtins
 import json
+from collections.abc import Callable
 from typing import Any
 
 from sandbox import standins, wire
@@ -27,23 +28,26 @@ def foresee(examination: Examination) -> Ahead:
     """The calls that the first tests will make, found by running each up to its one call (`foreseeable`)."""
     if not examination.foreseeable:
         return NOTHING
-    (name,) = examination.foreign
     requests: list[list[Any]] = []
     room = AHEAD_BYTES
 
-    def note(*positional: Any, **named: Any) -> None:
-        nonlocal room
-        call = request("call", [note, list(positional), named], reference)
-        room -= len(json.dumps(call))
-        if room < 0:
-            raise wire.TooLarge("more than is sent ahead")
-        requests.append(call)
-        raise _Called
+    def noting(name: str) -> Callable[..., None]:
+        def note(*positional: Any, **named: Any) -> None:
+            nonlocal room
+            call = request("call", [note, list(positional), named], reference)
+            room -= len(json.dumps(call))
+            if room < 0:
+                raise wire.TooLarge("more than is sent ahead")
+            requests.append(call)
+            raise _Called
 
-    def reference(value: Any) -> list[Any] | None:
-        return [standins.name_reference(name)] if value is note else wire.builtin_reference(value)
+        def reference(value: Any) -> list[Any] | None:
+            return [standins.name_reference(name)] if value is note else wire.builtin_reference(value)
 
-    namespace = {name: note, "__name__": "tests", "__builtins__": vars(builtins).copy()}
+        return note
+
+    notes = {name: noting(name) for name in examination.foreign}
+    namespace = {**notes, "__name__": "tests", "__builtins__": vars(builtins).copy()}
     for code in examination.tests[: examination.foreseeable]:
         try:
             exec(code, namespace)
@@ -51,13 +55,12 @@ def foresee(examination: Examination) -> Ahead:
             continue
         except BaseException:  # it will come to the same when the test has its turn
             break
-    return Ahead(tuple(requests), tuple(_order(name, call) for call in requests))
+    return Ahead(tuple(requests), tuple(map(_order, requests)))
 
 
-def _order(name: str, call: list[Any]) -> Any:
+def _order(call: list[Any]) -> Any:
     """What `program.Program.call_ahead` takes: name and arguments, or the tokens of both if they are not so plain."""
     tokens = call[1:]
     if all(type(token) is not str or token[0] in MARSHALLED for token in tokens[2:]):
-        _, positional, named = wire.decode(tokens, lambda letter, text: None)
-        return name, positional, named
+        return wire.decode(tokens, lambda _, name: name)
     return tokens

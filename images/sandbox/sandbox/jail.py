@@ -2,7 +2,7 @@
 
 Both kinds of untrusted code enter it: candidate programs and the tests of data sets. It needs no privilege, and works
 the same for root without capabilities and for any other user. Threads are allowed (an honest program may use them,
-and the address space bounds their number); processes are not, which the system call filter enforces: RLIMIT_NPROC
+and their number is watched from outside); processes are not, which the system call filter enforces: RLIMIT_NPROC
 counts every process of the user, neighbours included, and would let one program's verdict depend on another's.
 """
 

@@ -98,3 +98,11 @@ def cpu_seconds(pid: int) -> float | None:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return None
+
+
+def threads(pid: int) -> int:
+    """Number of threads of another process; 0 once it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2
+    except OSError:
+        return 0

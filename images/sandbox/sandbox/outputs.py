@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sandbox import models
-from sandbox.calls import MAX_LITERAL, OPAQUE
+from sandbox.calls import MAX_LITERAL, MAX_LITERALS, OPAQUE
 from sandbox.verdict import OUTPUT
 
 Call = Annotated[str, Field(min_length=1, max_length=models.MAX_SOURCE)]
@@ -60,7 +60,10 @@ class CallOutput(BaseModel):
         description="raised: an exception; opaque: no plain data, or not equal to itself, or too large. Anything else "
         "ended the item, and calls after it are not_run."
     )
-    value: str | None = Field(description=f"A Python literal of at most {MAX_LITERAL} characters; null without one.")
+    value: str | None = Field(
+        description=f"A Python literal of at most {MAX_LITERAL} characters, {MAX_LITERALS} in all of an item's; "
+        "null without one."
+    )
     detail: str
 
 

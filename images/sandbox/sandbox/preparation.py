@@ -32,6 +32,7 @@ def prepare(setup: str, tests: list[str]) -> Preparation:
 
 def prepare_calls(setup: str, wanted: list[str]) -> Preparation:
     """Prepare calls whose values are wanted (see calls): they run as tests that keep their value. Raises TestFault."""
+    wanted = [call.strip() for call in wanted]
     return Preparation(prepare(setup, calls.as_tests(wanted)).examination, prepare(setup, wanted).ahead)
 
 

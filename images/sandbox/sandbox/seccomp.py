@@ -7,6 +7,7 @@ list of comparisons makes that the dearest part of starting a jailed process.
 
 import ctypes
 import errno
+import resource
 import socket
 import struct
 from collections.abc import Callable
@@ -69,19 +70,30 @@ def _threads_only() -> Block:
     ]
 
 
-def _argument_is_null(index: int) -> Block:
+def _argument_is_null(index: int, otherwise: Block) -> Block:
     return [
         _argument(index),
         (JUMP_EQUAL, 0, 3, 0),
         _argument(index, 1),
         (JUMP_EQUAL, 0, 1, 0),
         *_allow(),
-        *_refuse(errno.EPERM),
+        *otherwise,
     ]
 
 
 def _open_for_reading() -> Block:
     return [_argument(2), (JUMP_BITS, 0, 1, OPEN_FOR_WRITING), *_refuse(errno.EACCES), *_allow()]
+
+
+def _limit_but_cpu_time(index: int) -> Block:
+    """Refuse to set the limit of CPU time: the kernel would then kill the process as only the judge should."""
+    return [_argument(index), (JUMP_EQUAL, 0, 1, resource.RLIMIT_CPU), *_refuse(errno.EPERM), *_allow()]
+
+
+def _own_limits() -> Block:
+    """Of this process alone: all may be read, and all but that of CPU time set."""
+    reads_or_may_set = _argument_is_null(2, otherwise=_limit_but_cpu_time(1))
+    return [_argument(0), (JUMP_EQUAL, 1, 0, 0), *_refuse(errno.EPERM), *reads_or_may_set]
 
 
 CONDITIONS: dict[str, Callable[[], Block]] = {
@@ -92,8 +104,11 @@ CONDITIONS: dict[str, Callable[[], Block]] = {
     "openat2": lambda: _refuse(errno.ENOSYS),
     "fcntl": lambda: _argument_among(1, FCNTL_COMMANDS),
     "ioctl": lambda: _argument_among(1, IOCTL_COMMANDS),
-    "prlimit64": lambda: _argument_among(0, (0,)),  # only its own limits
-    "sendto": lambda: _argument_is_null(4),  # no address: only to where a socket pair already leads
+    "prlimit64": _own_limits,
+    "setrlimit": lambda: _limit_but_cpu_time(0),
+    "sendto": lambda: _argument_is_null(
+        4, otherwise=_refuse(errno.EPERM)
+    ),  # no address: only to where a socket pair already leads
     "socketpair": lambda: _argument_among(0, (socket.AF_UNIX,)),  # asyncio needs one; it leads nowhere
 }
 

@@ -97,7 +97,7 @@ class CallableHandle(StandIn):
 
     __slots__ = ()
 
-    def __call__(self, *positional: Any, **named: Any) -> Any:
+    def __call__(self, /, *positional: Any, **named: Any) -> Any:
         return self._link.ask("call", self, list(positional), named)
 
 
@@ -112,7 +112,7 @@ class Name(CallableHandle):
 
     __slots__ = ()
 
-    def __call__(self, *positional: Any, **named: Any) -> Any:
+    def __call__(self, /, *positional: Any, **named: Any) -> Any:
         return self._link.sent_call() if self._link.is_ahead else super().__call__(*positional, **named)
 
 

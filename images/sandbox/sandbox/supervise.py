@@ -16,12 +16,14 @@ from typing import Any
 from sandbox import calls, examiner, kernel, wire, zygote
 from sandbox.core import Core
 from sandbox.nursery import LIFETIME_CPU_SECONDS, Nursery
-from sandbox.verdict import OUTPUT, Ending
+from sandbox.verdict import MAX_THREADS, OUTPUT, Ending
 
 WALL_FACTOR = 3  # wall time allowed, in CPU time allowed
 BUSY_SHARE = 0.05  # less CPU than this share of the time that passes is sleeping
 SPARE_CPU_SECONDS = 1.0  # CPU time of the tests themselves, on top of the program's
 TICK_SECONDS = 0.02
+FULL_TICK_SECONDS = 0.001  # while records come faster than the pipe can hold: their writer waits for this process
+PIPE_BYTES = 1 << 16
 MAX_RECORD_BYTES = 1 << 20
 EXAMINED = ("passed", "failed", "error", "memory", "syntax", "infra", "gone")  # what an examiner may say of a test
 
@@ -84,6 +86,7 @@ class Run:
     ended: bool = False  # the examiner says that it has no more to record
     examiner_status: int = 0  # wait status of an examiner that died
     spent: bool = False  # the examiner has been ended and serves no further item
+    room: int = calls.MAX_LITERALS  # characters of outputs that may still come
 
     @property
     def all_passed(self) -> bool:
@@ -107,7 +110,8 @@ class Run:
             outcome, detail = record["outcome"], str(record["detail"])[: examiner.MAX_DETAIL]
             if outcome not in EXAMINED:
                 raise KeyError(outcome)
-            output = {OUTPUT: calls.taken(record[OUTPUT])} if OUTPUT in record else {}
+            output = {OUTPUT: calls.taken(record[OUTPUT], self.room)} if OUTPUT in record else {}
+            self.room -= sum(len(value) for _, value, _ in output.values())
             self.tests.append({"index": len(self.tests), "outcome": outcome, "detail": detail, **output})
 
 
@@ -145,6 +149,8 @@ class Watch:
             return f"more than {allowed:g} s of CPU time"
         if tests > allowed + SPARE_CPU_SECONDS:
             return f"more than {allowed + SPARE_CPU_SECONDS:g} s of CPU time in the tests"
+        if kernel.threads(self._examiner) > MAX_THREADS:
+            return f"more than {MAX_THREADS} threads in the tests"
         if now - self._started > WALL_FACTOR * allowed:
             return f"more than {WALL_FACTOR * allowed:g} s of wall time"
         if program + tests - self._busy_cpu > BUSY_SHARE * (now - self._busy_at):
@@ -169,6 +175,7 @@ class Examiner:
         self._records, their_records = os.pipe()
         os.set_blocking(self._records, False)
         self._pending = b""
+        self._tick = TICK_SECONDS
         self._poll = select.poll()
         self._poll.register(self._control, select.POLLIN)
         try:
@@ -188,7 +195,7 @@ class Examiner:
         self._poll.register(service, 0)
         heard, is_dead = b"", not self._send(wire.frame(item, limit=wire.MAX_ITEM_BYTES), channels)
         while not (is_dead or run.cut or run.ended or self._declines(heard)):
-            events = [descriptor for descriptor, _ in self._poll.poll(TICK_SECONDS * 1000)]
+            events = [descriptor for descriptor, _ in self._poll.poll(self._tick * 1000)]
             if service.fileno() in events:
                 raise SystemExit
             if not events:
@@ -229,9 +236,12 @@ class Examiner:
 
     def _take_records(self, run: Run) -> bool:
         """Take in what the examiner has written so far; False when that is what no examiner writes."""
+        self._tick = TICK_SECONDS
         try:
             for _ in range(2):  # a pipe holds no more: a flood must not keep this process from its clocks
-                data = os.read(self._records, 1 << 16)
+                data = os.read(self._records, PIPE_BYTES)
+                if len(data) > PIPE_BYTES // 2:
+                    self._tick = FULL_TICK_SECONDS
                 *lines, self._pending = (self._pending + data).split(b"\n")
                 for line in lines:
                     run.take(line)

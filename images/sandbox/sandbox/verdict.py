@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 MAX_PROGRAM = 256 * 1024  # characters of a program
 MAX_SCRATCH_FILES = 64  # that a program may have at a time
+MAX_THREADS = 256  # likewise: with small stacks its address space has room for so many that others could not fork
 LARGE_MEMORY_BYTES = 256 << 20  # a program that held this much is itself why the kernel killed it
 OUTPUTS = "outputs"  # key of an item that asks for outputs
 OUTPUT = "output"  # key of a record that says what a call returned (see calls)
@@ -80,7 +81,8 @@ def complete(
 def explain_ending(ending: Ending, timeout_s: float) -> dict[str, Any]:
     """Outcome and detail of a program whose process went away."""
     if ending.overflowed:
-        return {"outcome": "error", "detail": f"the program made more than {MAX_SCRATCH_FILES} files"}
+        detail = f"the program made more than {MAX_SCRATCH_FILES} files or {MAX_THREADS} threads"
+        return {"outcome": "error", "detail": detail}
     if not ending.by_itself:
         return {"outcome": "error", "detail": "the program closed its connection to the judge"}
     if os.WIFEXITED(ending.status):
@@ -113,7 +115,8 @@ def make(item: dict[str, Any], records: list[dict[str, Any]], cpu_seconds: float
     """The verdict in the response's shape; tests without a record have not run. RETRY marks what may be retried."""
     tests = [
         {"index": index, "outcome": record["outcome"], "detail": _text(record["detail"])}
-        | ({OUTPUT: record[OUTPUT]} if OUTPUT in record and item.get(OUTPUTS) else {})  # a hostile test may write one
+        # A hostile test may write an output too.
+        | ({OUTPUT: [_text(part) for part in record[OUTPUT]]} if OUTPUT in record and item.get(OUTPUTS) else {})
         for index, record in enumerate(records)
     ]
     decisive = next((test for test in tests if test["outcome"] != "passed"), tests[-1])

@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterator
 from typing import NoReturn
 
-from sandbox import landlock, program, warm, wire
+from sandbox import kernel, landlock, program, warm, wire
 from sandbox.jail import FILE_BYTES, FIRST_CHANNEL, Jail, Limits
-from sandbox.verdict import MAX_SCRATCH_FILES
+from sandbox.verdict import MAX_SCRATCH_FILES, MAX_THREADS
 
 # Modules that many programs import and that cost little to carry through every fork.
 import bisect, cmath, collections, functools, heapq, itertools, operator, re, string  # noqa: E401, F401  isort: skip
@@ -30,7 +30,7 @@ SPAWNED = struct.Struct(">i")  # the child's pid
 # Whether by itself, wait status, CPU seconds, largest resident memory in bytes, whether the scratch folder overflowed.
 ENDING = struct.Struct(">?idq?")
 OPEN_FILES = 64
-LOOK_SECONDS = 0.02  # how often the scratch folder of a running child is looked at
+LOOK_SECONDS = 0.02  # how often a running child's threads and scratch folder are looked at
 
 
 class Zygote:
@@ -51,7 +51,7 @@ class Zygote:
         poll.register(self._control, select.POLLIN)
         while True:
             if self._child is not None and not poll.poll(LOOK_SECONDS * 1000):
-                self._look_at_scratch()
+                self._look_at_child()
                 continue
             request, descriptors, _, _ = socket.recv_fds(self._control, REQUEST.size, 2)
             if not request:
@@ -119,8 +119,10 @@ class Zygote:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._child, signal.SIGKILL)  # it may not have reached its own session yet
 
-    def _look_at_scratch(self) -> None:
-        if sum(1 for _ in self._scratch_entries()) > MAX_SCRATCH_FILES:
+    def _look_at_child(self) -> None:
+        assert self._child is not None
+        files = sum(1 for _ in self._scratch_entries())
+        if files > MAX_SCRATCH_FILES or kernel.threads(self._child) > MAX_THREADS:
             self._overflowed = True
             self._kill()
 
