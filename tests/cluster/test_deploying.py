@@ -178,4 +178,5 @@ def test_an_overlay_whose_kinds_the_cluster_does_not_know(cluster: Cluster, imag
     done = cluster.run("make", "deploy", *settings, check=False)
     assert done.returncode != 0
     assert 'no matches for kind "ServiceMonitor"' in done.stderr
+    cluster.run("make", "undeploy", timeout=600)  # the overlay's policy, which is there by now, goes with nothing less
     deploy(cluster, images)
