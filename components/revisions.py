@@ -5,14 +5,13 @@ are pinned at submit, and again by the pipeline's first step for a run that was 
 follow the newest. Inputs that do not exist are refused here.
 """
 
-import difflib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS
+from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS, unknown_dataset, unknown_format
 from components.shared.errors import UserError
 from components.shared.manifest import MANIFEST
 from components.shared.model_hub import HUB_ID, hub_commit
@@ -61,15 +60,12 @@ def dataset_revision(dataset: str, revision: str, parameter: str = "dataset_revi
         return _agreed(parameter, revision, _folder_digest(path), dataset)
     if path.is_file():
         if path.suffix not in DATA_SUFFIXES:
-            raise UserError(f"The data set {dataset} has an unknown format: {DATASET_FORMS}.")
+            raise unknown_format(dataset)
         return _agreed(parameter, revision, digest(path.parent, [path]), dataset)
     if path.suffix in DATA_SUFFIXES or not HUB_ID.fullmatch(dataset):
         raise UserError(f"The data set {dataset} does not exist: {DATASET_FORMS}.")
     if "/" not in dataset:
-        near = difflib.get_close_matches(dataset, NAMED_DATASETS, n=1)
-        raise UserError(
-            f"The data set {dataset!r} is unknown: {DATASET_FORMS}.{f' Did you mean {near[0]}?' if near else ''}"
-        )
+        raise unknown_dataset(dataset)
     return hub_commit("dataset", dataset, revision or "main")
 
 

@@ -4,6 +4,7 @@ Ranges of single parameters stand in RANGES, choices in CHOICES; what several pa
 All that is wrong is said at once. Only the standard library is imported: submitting needs nothing of the steps.
 """
 
+import difflib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -214,6 +215,18 @@ def _wrong_batch(given: Mapping[str, Any]) -> list[str]:
             f"{given['max_eval_samples']}: lower the first or raise the second."
         )
     return wrong
+
+
+def unknown_dataset(dataset: str) -> UserError:
+    """What to say of a data set whose name is none."""
+    near = difflib.get_close_matches(dataset, NAMED_DATASETS, n=1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return UserError(f"The data set {dataset!r} is unknown: {DATASET_FORMS}.{meant}")
+
+
+def unknown_format(dataset: str) -> UserError:
+    """What to say of a file that is no data set."""
+    return UserError(f"The data set {dataset} has an unknown format: {DATASET_FORMS}.")
 
 
 def split_names(candidate_splits: str) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from components.evaluate.comparison import Comparison, Scores, Trial, alone_as_json, as_json, compare, scores_of
+from components.evaluate.comparison import Comparison, Scores, Trial, compare, scores_of
+from components.evaluate.content import alone_as_json, as_json
 from components.evaluate.models import Subjects
 from components.evaluate.planned import planned, sentence
 from components.evaluate.report import make_report

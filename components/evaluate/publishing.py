@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from components.evaluate.comparison import Comparison, Trial, as_json, compare
+from components.evaluate.comparison import Comparison, Trial, compare
+from components.evaluate.content import as_json
 from components.evaluate.evaluation import EVALUATION, seed_of
 from components.evaluate.models import tuned_from
 from components.evaluate.planned import planned, sentence

@@ -90,7 +90,7 @@ class Examination:
             on_progress=lambda count: progress.update(done + count), step="evaluate",
         )  # fmt: skip
         asked = {
-            (row, place): on_hidden_tests(problem, one)
+            (row, place): (problem.on_hidden_tests(), one.program)
             for row, problem in enumerate(part)
             for place, one in enumerate(attempts[row])
             if problem.hidden_tests and one.verdict.passed
@@ -110,11 +110,6 @@ def lost(trial: Trial) -> bool:
 def digest_of(problem: Problem) -> str:
     """What a problem's trials depend on; what its reference was measured to take differs from time to time."""
     return kept.digest(problem.model_dump(exclude={"reference_cpu_ms"}))
-
-
-def on_hidden_tests(problem: Problem, passed: Attempt) -> tuple[Problem, str]:
-    """What to judge so that the hidden tests decide; they never were a reward."""
-    return problem.model_copy(update={"tests": problem.hidden_tests}), passed.program
 
 
 def row_of(trial: Trial) -> dict[str, Any]:

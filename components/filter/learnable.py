@@ -15,6 +15,7 @@ from typing import Any
 from components.filter.base import Base
 from components.filter.cache import Sample
 from components.filter.forecast import forecast
+from components.shared.attempts import judged, passes
 from components.shared.errors import UserError
 from components.shared.pages import percent
 from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, read_problems, write_problems
@@ -54,15 +55,6 @@ def run(source: Path, target: Path, **given: Any) -> None:
     shutil.copytree(source, target, dirs_exist_ok=True)
     write_problems(target / KEPT, chosen)
     (target / FILTER_COUNTS).write_text(json.dumps(counts, indent=2) + "\n")
-
-
-def passes(samples: Sequence[Sample]) -> int:
-    return sum(sample.passed is True for sample in samples)
-
-
-def judged(samples: Sequence[Sample]) -> int:
-    """How many could be judged: an infrastructure failure is no sample that failed."""
-    return sum(sample.passed is not None for sample in samples)
 
 
 def learnable(samples: Sequence[Sample]) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from components.prepare.files import DataFile, read_file, split_files
 from components.prepare.hub import read_hub
 from components.prepare.raw import RawData
-from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS
+from components.settings import DATA_SUFFIXES, NAMED_DATASETS, unknown_dataset, unknown_format
 from components.shared.errors import UserError
 from components.shared.store import download_folder, in_bucket, split_address
 
@@ -37,12 +37,12 @@ def read_dataset(dataset: str, dataset_revision: str) -> RawData:
         return read_hub(dataset, None, dataset_revision, name=dataset)
     if path.suffix in DATA_SUFFIXES or "/" in dataset:
         raise UserError(f"The data set {dataset} does not exist: there is no such file or directory.")
-    raise UserError(f"The data set {dataset!r} is unknown: {DATASET_FORMS}.")
+    raise unknown_dataset(dataset)
 
 
 def _read_path(path: Path, revision: str, *, shown: str) -> RawData:
     if path.is_file() and path.suffix not in DATA_SUFFIXES:
-        raise UserError(f"The data set {shown} has an unknown format: {DATASET_FORMS}.")
+        raise unknown_format(shown)
     files = split_files(path, shown) if path.is_dir() else [DataFile(path, "", shown)]
     rows = [row for file in files for row in read_file(file)]
     return RawData(name=path.resolve().stem, revision=revision, rows=rows)

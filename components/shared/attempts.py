@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from components.shared.batches import Row, sample
 from components.shared.grading import Grader
@@ -20,14 +20,25 @@ class Attempt:
     program: str
     verdict: Verdict
 
+    @property
+    def passed(self) -> bool | None:
+        return self.verdict.passed
 
-def passes(attempts: Sequence[Attempt]) -> int:
-    return sum(attempt.verdict.passed is True for attempt in attempts)
+
+class MayHavePassed(Protocol):
+    """Anything that a verdict was given on; passed is None when it could not be judged."""
+
+    @property
+    def passed(self) -> bool | None: ...
 
 
-def judged(attempts: Sequence[Attempt]) -> int:
+def passes(attempts: Sequence[MayHavePassed]) -> int:
+    return sum(attempt.passed is True for attempt in attempts)
+
+
+def judged(attempts: Sequence[MayHavePassed]) -> int:
     """How many could be judged: an infrastructure failure is no attempt that failed."""
-    return sum(attempt.verdict.passed is not None for attempt in attempts)
+    return sum(attempt.passed is not None for attempt in attempts)
 
 
 def attempt(

@@ -60,6 +60,10 @@ class Problem(BaseModel):
         """The last line of the prompt, `def name(...):`; completions go on from here."""
         return self.prompt.rsplit("\n", 1)[-1]
 
+    def on_hidden_tests(self) -> "Problem":
+        """What to judge so that the hidden tests decide; they never are a reward."""
+        return self.model_copy(update={"tests": self.hidden_tests})
+
 
 def read_problems(path: Path) -> list[Problem]:
     """Read a JSONL file of problems; UserError names the file and line of the first malformed one."""

@@ -82,13 +82,9 @@ class HiddenTests:
 
     def _judge(self) -> None:
         try:
-            self._verdicts = self.grader.grade([(_on_hidden(problem), program) for problem, _, program in self._pairs])
+            self._verdicts = self.grader.grade([(one.on_hidden_tests(), program) for one, _, program in self._pairs])
         except Exception as error:  # raised where it is waited for: a thread has nobody to tell
             self._verdicts = error
-
-
-def _on_hidden(problem: Problem) -> Problem:
-    return problem.model_copy(update={"tests": problem.hidden_tests})
 
 
 def _missed(problem: Problem, completion: str, program: str, verdict: Verdict) -> Missed:

@@ -87,3 +87,17 @@ def refused(capsys, tmp_path, monkeypatch):
         return shown.err.strip()
 
     return run
+
+
+@pytest.fixture
+def verb(capsys, monkeypatch):
+    """Runs a verb, with room for long lines: (exit code, what it said)."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        output = capsys.readouterr()
+        return ended.value.code, output.out + output.err
+
+    return run

@@ -1,11 +1,11 @@
 """`models list|publish|rollback`: what a name means, how it changes by hand, and what is refused."""
 
 import json
+from functools import partial
 
 import pytest
 
 from cli import models
-from cli.main import main
 from components.shared import published
 from components.shared.errors import InfraError
 from components.shared.store import DirectoryStore, open_store
@@ -43,17 +43,8 @@ def filled(store):
 
 
 @pytest.fixture
-def models_verb(capsys, monkeypatch):
-    """Runs the verb: (exit code, what it said)."""
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["models", *arguments])
-        output = capsys.readouterr()
-        return ended.value.code, output.out + output.err
-
-    return run
+def models_verb(verb):
+    return partial(verb, "models")
 
 
 def test_what_is_published_by_hand_is_listed_and_taken_back(store, models_verb):

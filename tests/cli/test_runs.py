@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from functools import partial
 
 import pytest
 
@@ -17,17 +18,8 @@ DAY = 86400
 
 
 @pytest.fixture
-def runs_verb(capsys, monkeypatch):
-    """Runs the verb: (exit code, what it said)."""
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["runs", *arguments])
-        output = capsys.readouterr()
-        return ended.value.code, output.out + output.err
-
-    return run
+def runs_verb(verb):
+    return partial(verb, "runs")
 
 
 def aged(root, run_id, days):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from components.evaluate.comparison import Trial, alone_as_json, as_json, compare, scores_of
+from components.evaluate.comparison import Trial, compare, scores_of
+from components.evaluate.content import alone_as_json, as_json
 from components.shared.attempts import Attempt
 from components.shared.sampling import Completion
 from components.shared.sandbox import TestVerdict, Verdict

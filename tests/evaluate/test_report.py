@@ -5,7 +5,8 @@ import re
 import pytest
 
 from components.evaluate.cards import CARDS, HIDDEN_CARDS, samples_of, task_of
-from components.evaluate.comparison import alone_as_json, as_json, compare, scores_of
+from components.evaluate.comparison import compare, scores_of
+from components.evaluate.content import alone_as_json, as_json
 from components.evaluate.report import make_report
 from components.evaluate.wording import explanation, headline, hidden_sentence, warnings
 from tests.builders import make_problem
