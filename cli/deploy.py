@@ -255,7 +255,7 @@ def down() -> None:
     others, kept = _namespaces_with(DEPLOYED_LABEL) - set(own), _namespaces_with(f"{DEPLOYED_LABEL}=kept")
     for name in sorted(others | {KFP_NAMESPACE}):
         kubectl("-n", name, "delete", NAMESPACED_KINDS, "-l", SELECTOR, "--ignore-not-found", patience)
-    for name in sorted(others):
+    for name in sorted(others & _namespaces_with(DEPLOYED_LABEL)):  # asked again: others delete theirs meanwhile
         gone = [f"{DEPLOYED_LABEL}-", *([] if name in kept else [f"{PIPELINE_LABEL}-"])]
         kubectl("label", "namespace", name, *gone)
     kubectl("delete", "namespace", *own, "--ignore-not-found", patience)
@@ -263,8 +263,9 @@ def down() -> None:
 
 
 def _namespaces_with(labels: str) -> set[str]:
-    """The namespaces that a label selector selects."""
-    found = kubectl("get", "namespace", "-l", labels, "-o", "name", quiet=True).split()
+    """The namespaces that a label selector selects, but those being deleted: with them goes what is in them."""
+    there = "--field-selector=status.phase=Active"
+    found = kubectl("get", "namespace", "-l", labels, there, "-o", "name", quiet=True).split()
     return {name.removeprefix("namespace/") for name in found}
 
 

@@ -118,6 +118,8 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
     with cluster.namespace("test-kept", {"grpo-code/pipeline": "true"}) as kept:  # labelled by somebody else
         deploy(cluster, images, NAMESPACE=kept)
         deploy(cluster, images, NAMESPACE=kept)
+        with cluster.namespace("test-going") as going:  # by its owner, at this moment
+            deploy(cluster, images, NAMESPACE=going)
         cluster.run("make", "undeploy", timeout=600)
         labels = cluster.get("namespace", kept)["metadata"]["labels"]
         assert labels["grpo-code/pipeline"] == "true"

@@ -94,7 +94,7 @@ def test_no_program_has_the_kernel_kill_it_before_its_time(judge: Judge) -> None
 
 def test_a_reply_too_large_for_the_tests_memory_gets_a_program_judged_all_the_same() -> None:
     flood = (
-        "import os, struct, time\nbody = b'[' + b'[],' * 1_390_000 + b'[]]'\n"
+        "import os, struct, time\nbody = b'[' + b'[[[[]]]],' * 460_000 + b'[]]'\n"  # 180 MB once it is read
         "message = struct.pack('>I', len(body)) + body\nwhile message: message = message[os.write(3, message) :]\n"
     )
     loading, called = flood + "time.sleep(9)", "def f(n):\n    " + flood.replace("\n", "\n    ") + "time.sleep(9)\n"
@@ -103,6 +103,27 @@ def test_a_reply_too_large_for_the_tests_memory_gets_a_program_judged_all_the_sa
         for item in items:
             status, answer, _ = post(service.url, {"items": [item]})
             assert (status, answer["verdicts"][0]["outcome"]) == (200, "memory"), answer
+
+
+WRONG_FORMS = (
+    '["raise", [], "E", "text"]',
+    '["raise", "ValueError"]',
+    "[[], [], []]",
+    '["syntax", {}]',
+    '["syntax"]',
+    "[1]",
+)
+
+
+@pytest.mark.parametrize("reply", WRONG_FORMS)
+def test_a_reply_of_the_wrong_form_is_told_as_that(judge: Judge, reply: str) -> None:
+    """Whether it comes in place of the reply to being loaded, or of that to a call."""
+    forge = f"import os, struct, time\nbody = {reply!r}.encode()\nos.write(3, struct.pack('>I', len(body)) + body)\n"
+    called = "def f(n):\n    " + forge.replace("\n", "\n    ")
+    for program in (forge + "time.sleep(9)", called + "time.sleep(9)"):
+        verdict = judge(program, ["value = f(3)\nassert value == 9"])
+        assert verdict["outcome"] == "error", verdict
+        assert "the program's reply breaks the protocol" in verdict["detail"], verdict
 
 
 _THREADS = (

@@ -115,7 +115,7 @@ def read_globals(names: set[str], namespace: dict[str, Any], link: Link) -> None
 def load_program(link: Link) -> Outcome:
     """What came of loading the program, which is under way; "passed" when that went well."""
     try:
-        kind, *rest = [str(part) for part in link.loaded()[:4]]
+        kind, *rest = link.loaded()
     except ProgramGone:
         return ("error", link.violation) if link.violation else ("gone", "")
     except MemoryError:
@@ -125,8 +125,8 @@ def load_program(link: Link) -> Outcome:
     if kind == "ok":
         return "passed", ""
     if kind == "syntax":
-        return "syntax", rest[0] if rest else ""
-    base, name, message = (*rest, "", "", "")[:3]
+        return "syntax", rest[0]
+    base, name, message = rest
     if base == "MemoryError":
         return "memory", "the program ran out of memory while it was loaded"
     if base == "SystemExit":

@@ -65,9 +65,15 @@ class Link:
         except (EOFError, OSError, wire.WireError) as error:
             return f"its process ended before the program was loaded ({type(error).__name__})"
 
-    def loaded(self) -> list[Any]:
-        """The reply to the program that was sent ahead."""
-        return self._reply(ahead=True)
+    def loaded(self) -> list[str]:
+        """The reply to the program that was sent ahead: its kind, and what there is to say of it."""
+        kind, *rest = self._reply(ahead=True)
+        if kind == "ok":
+            return ["ok"]
+        lengths = {"raise": 3, "syntax": 1}
+        if type(kind) is not str or len(rest) != lengths.get(kind) or not _are_texts(rest):
+            raise self._broken("no reply to being loaded")
+        return [kind, *rest]
 
     def ask(self, operation: str, *operands: Any) -> Any:
         """One operation on the program; its value, or its exception raised here."""
@@ -95,8 +101,10 @@ class Link:
             if reply[0] == "ok":
                 self.last_value = wire.decode(reply[1:], self._resolve)
                 return self.last_value
-            _, base, name, message = reply
-            raised = _exception(str(base), str(name), str(message), may_stop=may_stop)
+            kind, base, name, message = reply
+            if kind != "raise" or not _are_texts([base, name, message]):
+                raise wire.WireError("neither a value nor an exception")
+            raised = _exception(base, name, message, may_stop=may_stop)
         except (wire.WireError, ValueError, IndexError, RecursionError) as problem:
             raise self._broken(str(problem)) from None
         raise raised
@@ -170,6 +178,10 @@ class Link:
             kind = standins.CallableHandle if flags[:1] == "c" else standins.Handle
             self._handles[number] = kind(self, f"h{number}", type_name[:60], is_true=flags[1:] == "t")
         return self._handles[number]
+
+
+def _are_texts(parts: list[Any]) -> bool:
+    return all(type(part) is str for part in parts)
 
 
 def request(operation: str, operands: Sequence[Any], reference: wire.Reference) -> list[Any]:
