@@ -115,6 +115,18 @@ class Place:
         rows = [json.loads(line) for line in self.store.read(f"runs/{run}/train/metrics.jsonl").splitlines()]
         return [(row["step"], row["reward"], row["loss"]) for row in rows]
 
+    def why(self, run: str) -> str:
+        """What the doctor says of a run that did not end well, and the last words of its pods that failed."""
+        done = subprocess.run(
+            [sys.executable, "pipeline.py", "doctor", "--run", run], env=self.environment, cwd=ROOT, capture_output=True
+        )
+        pods = self.cluster.get("pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")["items"]
+        failed = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Failed"]
+        logs = (
+            f"{name}:\n{self.cluster.kubectl('logs', name, '-n', SPACE, '-c', MAIN, '--tail=40')}" for name in failed
+        )
+        return "\n".join((done.stdout.decode(), str(self.tasks(run)), *logs))
+
     def forget(self, run: str) -> None:
         """Take a run out of KFP."""
         with contextlib.suppress(Exception):  # those that have ended cannot be terminated

@@ -42,7 +42,7 @@ def place(cluster: Cluster, images: Images, sandbox: str) -> Iterator[Place]:
 def filtered(place: Place) -> str:
     """A run with the filter that publishes what it trained."""
     run = place.run(**FILTERED)
-    assert place.ended(run) == "SUCCEEDED", place.verb("doctor", "--run", run, code=1)
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
     return run
 
 
@@ -50,7 +50,7 @@ def filtered(place: Place) -> str:
 def undisturbed(place: Place) -> str:
     """A run without the filter, to compare others with."""
     run = place.run()
-    assert place.ended(run) == "SUCCEEDED", place.verb("doctor", "--run", run, code=1)
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
     return run
 
 
@@ -90,7 +90,7 @@ def test_a_changed_revision_does_not(place: Place, filtered: str) -> None:
 
 def test_an_unchanged_run_ends_early(place: Place, filtered: str) -> None:
     run = place.run(**FILTERED)
-    assert place.ended(run) == "SUCCEEDED"
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
     tasks = place.tasks(run)
     assert tasks["unchanged"] == "SUCCEEDED"
     assert "train" not in tasks or tasks["train"] == "SKIPPED", tasks
@@ -102,7 +102,7 @@ def test_what_was_published_is_evaluated_alone(place: Place, filtered: str) -> N
     given |= {name: SHORT[name] for name in ("max_eval_samples", "num_eval_examples", "eval_k")}
     chosen = as_options({**given, **place.inputs(), **DEMO_PODS})
     run = place.noted(place.verb("run", "--pipeline", "evaluate-only", *chosen))
-    assert place.ended(run) == "SUCCEEDED"
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
     evaluation = json.loads(place.store.read(f"runs/{run}/evaluate/evaluation.json"))
     assert evaluation["within_noise"] is False
 
@@ -128,7 +128,7 @@ def test_a_train_pod_that_is_deleted_is_started_again(place: Place, undisturbed:
     run = place.run()
     pod = at_step(place, run, 4)
     place.cluster.kubectl("delete", "pod", pod, "-n", SPACE, "--wait=false")
-    assert place.ended(run) == "SUCCEEDED", place.tasks(run)
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
     assert place.rewards(run) == place.rewards(undisturbed)
 
 
@@ -143,7 +143,7 @@ def test_a_run_that_failed_is_resumed(place: Place, undisturbed: str, end: str) 
         evict(place.cluster, SPACE, pod)
     assert place.ended(run) == "FAILED"
     again = place.noted(place.verb("run", "--resume", run))
-    assert place.ended(again) == "SUCCEEDED", place.tasks(again)
+    assert place.ended(again) == "SUCCEEDED", place.why(again)
     assert place.rewards(run) == place.rewards(undisturbed)
 
 
