@@ -57,7 +57,7 @@ def undisturbed(place: Place) -> str:
 def test_a_run_with_the_filter(place: Place, filtered: str) -> None:
     tasks = place.tasks(filtered)
     done = {name for name, state in tasks.items() if state == "SUCCEEDED"}
-    assert {"check", "prepare", "learnable", "train", "evaluate", "publish", "finish"} <= done, tasks
+    assert {"check", "prepare", "filter-learnable", "train", "evaluate", "publish", "finish"} <= done, tasks
     evaluation = json.loads(place.store.read(f"runs/{filtered}/evaluate/evaluation.json"))
     assert evaluation["within_noise"] is False
     assert place.store.exists(f"runs/{filtered}/status.html")
@@ -70,7 +70,10 @@ def test_a_second_run_takes_prepare_and_filter_from_the_cache(place: Place, filt
     run = place.run(**{**FILTERED, "on_unchanged": "retrain", "epochs": 2})
     place.until(run, "train", "RUNNING", "SUCCEEDED")
     tasks = place.tasks(run)
-    assert {name: tasks[name] for name in ("prepare", "learnable")} == {"prepare": "CACHED", "learnable": "CACHED"}
+    assert {name: tasks[name] for name in ("prepare", "filter-learnable")} == {
+        "prepare": "CACHED",
+        "filter-learnable": "CACHED",
+    }
     assert tasks["check"] == "SUCCEEDED"
     place.forget(run)
 
