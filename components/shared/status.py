@@ -14,7 +14,13 @@ STATUS, PAGE = "status.json", "status.html"
 EVALUATION = "evaluate/evaluation.json"
 DECISION = "publish/decision.json"  # whether the run's model was published, and why or why not
 REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
-OUTCOMES = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "stopped", "CANCELLED": "stopped"}
+# KFP hands the exit handler the state that its metadata store has of the run; kfp.local says SUCCEEDED. A step whose
+# pod was killed has said nothing there, and the run's state is RUNNING still.
+OUTCOMES = {
+    **dict.fromkeys(("COMPLETE", "CACHED", "SUCCEEDED"), "succeeded"),
+    **dict.fromkeys(("FAILED", "RUNNING", "UNKNOWN", "NEW"), "failed"),
+    **dict.fromkeys(("CANCELED", "CANCELLED"), "stopped"),
+}
 UNCHANGED_SINCE = "unchanged_since"  # in run.json and status.json: the run that this one would have repeated
 UNKNOWN = "It ended without a sentence of its own: a killed or evicted pod, or one that never started."
 

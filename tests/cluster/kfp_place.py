@@ -23,9 +23,9 @@ from tests.cluster.installation import secret
 from tests.cluster.kfp_runs import SPACE, eventually
 
 STORE = "grpo-code-store"
-# A quarter of the demo: it still learns what a comparison of 40 problems can show.
+# Most of the demo's training, so that there is time to disturb it, and less of all the rest.
 SHORT = {
-    "max_candidate_samples": 96,
+    "max_candidate_samples": 192,
     "max_train_samples": 48,
     "hidden_tests": 0,
     "max_eval_samples": 40,
@@ -66,7 +66,7 @@ class Place:
 
     def noted(self, said: str) -> str:
         """The id that `run` printed."""
-        run = said.split("Started run ")[1].split()[0]
+        run = said.split("Started run ")[1].split()[0].rstrip(",")
         self.started.append(run)
         return run
 
@@ -80,12 +80,16 @@ class Place:
         return {"model_name": self.store.uri("demo/model"), "dataset": self.store.uri("demo/problems")}
 
     def tasks(self, run: str) -> dict[str, str]:
-        """The state of each task that KFP has begun, by its name: SUCCEEDED, CACHED, SKIPPED, RUNNING, FAILED."""
+        """The state of each task that KFP has begun, by its name: SUCCEEDED (from the cache, too), SKIPPED …"""
         details = self.endpoint.client.get_run(run).run_details
         return {task.display_name: str(task.state) for task in (details.task_details if details else None) or ()}
 
     def state(self, run: str) -> str:
         return str(self.endpoint.client.get_run(run).state)
+
+    def outcome(self, run: str) -> str:
+        """What the run's last page says of it."""
+        return str(json.loads(self.store.read(f"runs/{run}/status.json"))["outcome"])
 
     def ended(self, run: str) -> str:
         """The run's state once it has ended."""
@@ -96,6 +100,10 @@ class Place:
         """The state of a task once it is one of these."""
         eventually(lambda: self.tasks(run).get(task) in states, f"{task} in {states}", SECONDS_FOR_A_RUN)
         return self.tasks(run)[task]
+
+    def had_pods(self, run: str, step: str) -> bool:
+        """Whether a step of a run had a pod of its own: what KFP takes from its cache has none."""
+        return bool(self.cluster.get("pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run},{STEP_LABEL}={step}")["items"])
 
     def pod(self, run: str, step: str) -> str:
         """The pod of a step, once its program runs."""

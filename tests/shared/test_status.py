@@ -56,6 +56,22 @@ def test_a_pod_that_could_not_speak(pod, error, message):
     assert (status["failed_step"], status["message"]) == (None, message)
 
 
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        ("COMPLETE", "succeeded"),
+        ("CACHED", "succeeded"),
+        ("RUNNING", "failed"),
+        ("CANCELED", "stopped"),
+        ("", "unknown"),
+    ],
+)
+def test_the_states_of_kfps_metadata_store(pod, state, outcome):
+    """Seen with KFP 2.17: COMPLETE, and RUNNING where the step's pod was killed before it could say anything there."""
+    status = write_status("kfp-1", "", state=state, error="")
+    assert (status["outcome"], bool(status["message"])) == (outcome, outcome != "succeeded")
+
+
 def test_what_continues_a_run_writes_into_the_first_ones_folder(pod, monkeypatch):
     monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-2")
     status = write_status("kfp-2", "kfp-1", state="FAILED", error="")
