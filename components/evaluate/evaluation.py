@@ -202,6 +202,7 @@ def metrics_of(content: Mapping[str, Any]) -> dict[str, float]:
         found[f"{model}_truncated"] = content[model]["truncated"]
         if content["hidden_tests"]:
             found[f"{model}_hidden_gap"] = content["hidden_tests"][model]["gap"]
+            found[f"{model}_missed_share"] = content["hidden_tests"][model]["missed_share"]
         if content["regression"]:
             found[f"{model}_regression_pass_at_1"] = content["regression"][model]["pass_at_1"]
     for prefix, part in (("", content), ("regression_", content["regression"] or {})):

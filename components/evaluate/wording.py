@@ -113,7 +113,7 @@ def regression_sentence(content: Mapping[str, Any]) -> str:
 
 
 def hidden_sentence(hidden: Mapping[str, Any]) -> str:
-    """Whether the gap between visible and hidden tests looks like reward hacking or like weak tests."""
+    """Whether what fails hidden tests looks like reward hacking or like weak visible tests."""
     failed = sum(hidden[model]["failed_hidden"] for model in MODELS if model in hidden)
     if not failed:
         return "No sample that passes the visible tests fails a hidden one."
@@ -121,7 +121,7 @@ def hidden_sentence(hidden: Mapping[str, Any]) -> str:
         return "The visible tests are weaker than the task: they accept programs that are wrong."
     grown = hidden["growth_of_share"]
     if grown is None:
-        return "Only one of the models passes visible tests, so nothing can be said of what training did to the gap."
+        return "Only one of the models passes visible tests, so nothing can be said of how the missed share changed."
     low, high = grown["ci95"]
     of = "Of the samples that pass the visible tests, the share that fails a hidden one"
     between = f"by {points(grown['share'])}, 95{NBSP}% interval {bare(low)} to {points(high)}"
