@@ -18,16 +18,15 @@ import torch
 from components.evaluate.comparison import Comparison, Trial, compare
 from components.evaluate.content import as_json
 from components.evaluate.evaluation import EVALUATION, seed_of
-from components.evaluate.models import tuned_from
+from components.evaluate.models import Subjects
 from components.evaluate.planned import planned, sentence
+from components.evaluate.trials import Examination
 from components.shared import published
-from components.shared.attempts import attempt
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
-from components.shared.models import free_memory, load_base, load_tokenizer
 from components.shared.pages import percent, points
 from components.shared.problem import VALIDATION, Problem, read_problems
-from components.shared.progress import Progress, say
+from components.shared.progress import say
 from components.shared.run import folder_of, recorded, run_id_of
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
@@ -40,14 +39,14 @@ INCUMBENT, CANDIDATE = "incumbent", "candidate"
 
 @dataclass(frozen=True)
 class Contender:
-    """A model that is judged: its base, and train's folder for what was trained on it (None: the base alone)."""
+    """A model that is judged. subjects: its base and what was trained on it. which: `base` or `tuned` of them.
 
-    base: str
-    revision: str
-    method: str
-    kind: str
-    folder: Path | None
-    use_chat_template: bool
+    given: the step's parameters with the base, and the prompting with which it was trained.
+    """
+
+    subjects: Subjects
+    which: str
+    given: dict[str, Any]
 
 
 def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str, float]:
@@ -96,8 +95,8 @@ def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, g
     grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
     with tempfile.TemporaryDirectory(prefix="grpo-incumbent-") as scratch:
         found = {
-            INCUMBENT: _trials(INCUMBENT, incumbent(seen, model, Path(scratch), given), validation, grader, given),
-            CANDIDATE: _trials(CANDIDATE, trained(model, given), validation, grader, given),
+            INCUMBENT: _trials(INCUMBENT, incumbent(seen, model, Path(scratch), given), validation, grader),
+            CANDIDATE: _trials(CANDIDATE, trained(model, given), validation, grader),
         }
     comparison = compare(validation, found[INCUMBENT], found[CANDIDATE], samples=given["eval_k"])
     if not comparison.pairs:
@@ -106,49 +105,33 @@ def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, g
 
 
 def trained(folder: Path, given: Mapping[str, Any]) -> Contender:
-    """What this run has trained."""
+    """The model in a folder as train writes it."""
     facts = read_trained(folder)
-    return Contender(
-        facts["base"], facts["revision"], facts["method"], facts["kind"], folder, given["use_chat_template"]
-    )
+    own = {**given, "model_name": facts["base"], "model_revision": facts["revision"]}
+    return Contender(Subjects(own, folder), "tuned", own)
 
 
 def incumbent(seen: published.Pointer, candidate: Path, scratch: Path, given: Mapping[str, Any]) -> Contender:
     """The current version, fetched to `scratch` and prompted as it was trained; or the candidate's own base."""
     if seen.version is None:
-        return replace(trained(candidate, given), kind="", folder=None)
+        return replace(trained(candidate, given), which="base")
     store = open_store()
     published.fetch_version(store, given["publish_as"], seen.version, scratch)
     told = published.publication(store, given["publish_as"], seen.version) or {}
     return trained(scratch, {**given, **(told.get("prompting") or {})})
 
 
-def _trials(
-    which: str, one: Contender, problems: Sequence[Problem], grader: Grader, given: dict[str, Any]
-) -> list[list[Trial]]:
-    """`eval_k` judged trials of a contender at each problem, in order; its model is gone from memory afterwards."""
-    tokenizer = load_tokenizer(one.base, one.revision, use_chat_template=one.use_chat_template)
-    base = None
-    if one.kind != "model":
-        base = load_base(one.base, one.revision, method=one.method, precision=given["precision"])
-    model = base
-    if one.folder is not None:
-        model = tuned_from(base, one.folder, kind=one.kind, precision=given["precision"])
-    progress = Progress("publish", f"{which} model", len(problems) * given["eval_k"], unit="completions")
-    attempts = attempt(
-        model,
-        tokenizer,
-        problems,
-        Sampling.from_parameters({**given, "use_chat_template": one.use_chat_template}),
-        samples=given["eval_k"],
-        seed=seed_of(given["seed"], which),
-        grader=grader,
-        on_progress=progress.update,
-        step="publish",
-    )
-    del base, model
-    free_memory()
-    return [[Trial(one_attempt, None) for one_attempt in group] for group in attempts]
+def _trials(role: str, one: Contender, problems: Sequence[Problem], grader: Grader) -> list[list[Trial]]:
+    """`eval_k` judged trials of a contender at each problem, in order, from the store as far as they are there.
+
+    Its model is gone from memory afterwards.
+    """
+    seed = seed_of(one.given["seed"], role)
+    examination = Examination(one.subjects, one.which, grader, seed=seed, given=one.given, step="publish", role=role)
+    sampling = Sampling.from_parameters(one.given)
+    found = examination.trials(problems, sampling, samples=one.given["eval_k"], what="validation")
+    one.subjects.release()
+    return found
 
 
 def verdict(comparison: Comparison, current: str | None) -> tuple[bool, str]:

@@ -8,6 +8,7 @@ import pytest
 from components.evaluate import publishing as publishing_step
 from components.evaluate.comparison import compare
 from components.evaluate.publishing import run, verdict
+from components.evaluate.trials import Examination
 from components.shared import published
 from components.shared.errors import InfraError, UserError
 from components.shared.problem import HELDOUT, VALIDATION, write_problems
@@ -149,6 +150,39 @@ def test_an_adapter_is_judged_on_its_base_and_published_again_without_harm(
     ruined = with_adapter(tmp_path / "ruined", scale=10.0)
     run(validation_set, ruined, evaluation, run_id="ruined", **publishing)
     assert "it is worse" in decision_of("ruined")["reason"]
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_a_decision_that_was_interrupted_takes_what_was_judged_from_the_store(
+    tmp_path, validation_set, evaluation, publishing, monkeypatch, capsys
+):
+    """The first attempt is lost while the candidate is sampled; the second draws nothing of the incumbent again."""
+    model, examined = with_adapter(tmp_path / "model", scale=0.01), Examination.trials
+
+    def lost(self, *arguments, **how):
+        if self.role == publishing_step.CANDIDATE:
+            raise InfraError("the pod is gone")
+        return examined(self, *arguments, **how)
+
+    monkeypatch.setattr(Examination, "trials", lost)
+    with pytest.raises(InfraError, match="the pod is gone"):
+        run(validation_set, model, evaluation, run_id="lost", **publishing)
+    monkeypatch.setattr(Examination, "trials", examined)
+    capsys.readouterr()
+    run(validation_set, model, evaluation, run_id="lost", **publishing)
+    said = capsys.readouterr().out
+    assert "publish: 20 of 20 problems were taken from the store (validation)" in said
+    assert said.count("taken from the store") == 1, "of the candidate there is nothing yet"
+    decision = decision_of("lost")
+
+    def nothing(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("components.evaluate.models.load_base", nothing)
+    run(validation_set, model, evaluation, run_id="again", **publishing)
+    again = decision_of("again")
+    names = ("difference", "incumbent_pass_at_1", "candidate_pass_at_1", "reason", "published")
+    assert {name: again[name] for name in names} == {name: decision[name] for name in names}
 
 
 def test_without_validation_problems_nothing_is_published_and_the_run_goes_on(tmp_path, evaluation, publishing, capsys):
