@@ -1,8 +1,9 @@
 """Whether a trained model takes over from the incumbent, decided on the validation problems and written down.
 
 The held-out problems have no part in it: a series of runs that kept what did best on them would select on them, and
-their figures would no longer be what the model does on problems it never saw. The incumbent is the current version
-under the same name, or the base where there is none; both are sampled on the same problems in the same way.
+their figures would no longer be what the model does on problems it never saw. Nor has a problem that the candidate, the
+incumbent or a model before them was trained on. The incumbent is the current version under the same name, or the base
+where there is none; both are sampled on the same problems in the same way.
 """
 
 import json
@@ -24,6 +25,7 @@ from components.evaluate.trials import Examination
 from components.shared import published
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
+from components.shared.lineage import parted, read_trained_on, trained_on_at
 from components.shared.pages import percent, points
 from components.shared.problem import VALIDATION, Problem, read_problems
 from components.shared.progress import say
@@ -64,19 +66,31 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
         if told.get("decision") and not store.exists(f"{folder_of(version)}/{DECISION}"):
             _write(store, version, told["decision"])  # an attempt before this one was lost before it could
         return {"published": 1.0}
-    validation = read_problems(problems / VALIDATION)
+    before = published.folder_of_version(name, seen.version) if seen.version else ""
+    lineages = [read_trained_on(model), trained_on_at(before)]
+    validation, known = parted(read_problems(problems / VALIDATION), *lineages)
     decision: dict[str, Any] = {
-        "name": name, "run_id": version, "version": None, "published": False, "incumbent": seen.version
+        "name": name, "run_id": version, "version": None, "published": False, "incumbent": seen.version,
+        "left_out": [problem.task_id for problem in known],
+        "all_training_known": all(told.complete for told in lineages),
     }  # fmt: skip
+    if known:
+        say("publish", f"warning: {left_out(known)}")
     if validation:
         count, samples = len(validation), given["eval_k"]
         plan = sentence(planned(problems, count, samples), count=count, samples=samples, alone=False)
         say("publish", f"validation: {plan}")
         comparison = judge(validation, model, seen, given)
         decision |= figures(comparison, seconds=time.monotonic() - start)
-        better, decision["reason"] = verdict(comparison, seen.version)
+        better, reason = verdict(comparison, seen.version)
+        decision["reason"] = " ".join([reason, *limits(decision, known)])
         if better:
             decision |= _publish(store, model, evaluation, comparison, seen, decision, given)
+    elif known:
+        decision["reason"] = (
+            f"{left_out(known)} None is left to decide on: keep seed, data set and candidate_splits those of the runs "
+            "before, or start a series anew under another name."
+        )
     else:
         decision["reason"] = (
             "The data set leaves no validation problems to decide on: take validation out of candidate_splits, or use "
@@ -85,6 +99,23 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
     _write(store, version, decision)
     scalars = ("incumbent_pass_at_1", "candidate_pass_at_1", "minimum_detectable")
     return {"published": float(decision["published"]), **{key: decision[key] for key in scalars if key in decision}}
+
+
+def left_out(known: Sequence[Problem]) -> str:
+    """What is said of validation problems that a model of the series was trained on."""
+    count = len(known)
+    return (
+        f"{count} validation problem{'s have' if count > 1 else ' has'} no part in the decision: this run, or one "
+        "before it in the series, trained on what is asked there."
+    )
+
+
+def limits(decision: Mapping[str, Any], known: Sequence[Problem]) -> list[str]:
+    """What a reader of the decision must know beside it, in sentences."""
+    said = [left_out(known)] if known else []
+    if not decision["all_training_known"]:
+        said.append("What a model before this one was trained on is not known: validation problems may be among it.")
+    return said
 
 
 def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, given: dict[str, Any]) -> Comparison:

@@ -153,6 +153,21 @@ def hidden_source(hidden: Mapping[str, Any]) -> str:
     )
 
 
+def _trained_on(told: Mapping[str, Any]) -> list[str]:
+    """What a reader must know of problems that the model, or one before it in its series, was trained on."""
+    found = []
+    if told["left_out"]:
+        found.append(f"{len(told['left_out'])} held-out problems were left out: a run before this one trained on them.")
+    if told["measured"]:
+        found.append(
+            f"{len(told['measured'])} of the problems were trained on: what the tuned model does there says nothing of "
+            "problems that it never saw."
+        )
+    if not told["complete"]:
+        found.append("What this model was trained on is not known in full: these problems may be among it.")
+    return found
+
+
 def warnings(content: Mapping[str, Any]) -> list[str]:
     """What limits the result, one sentence each."""
     found = []
@@ -160,6 +175,7 @@ def warnings(content: Mapping[str, Any]) -> list[str]:
         found.append(f"{len(content['dropped'])} problems were left out: the sandbox could not judge them.")
     if lost := (content["regression"] or {}).get("dropped"):
         found.append(f"{len(lost)} regression problems were left out: the sandbox could not judge them.")
+    found += _trained_on(content["trained_on"])
     missing = content["requested_problems"] - content["problems"] - len(content["dropped"])
     if missing > 0:
         found.append(f"{content['requested_problems']} problems were asked for; the held-out pool has {missing} fewer.")

@@ -11,13 +11,14 @@ from components.evaluate.publishing import run, verdict
 from components.evaluate.trials import Examination
 from components.shared import published
 from components.shared.errors import InfraError, UserError
-from components.shared.problem import HELDOUT, VALIDATION, write_problems
+from components.shared.lineage import UNTRAINED, write_trained_on
+from components.shared.problem import HELDOUT, VALIDATION, read_problems, write_problems
 from components.shared.status import write_status
 from components.shared.store import open_store
 from tests.builders import make_problem
 from tests.conftest import DEMO_MODEL, ROOT, problems_of
 from tests.evaluate.test_comparison import trials
-from tests.evaluate.test_evaluation import fully_trained, with_adapter
+from tests.evaluate.trained import fully_trained, with_adapter
 
 EVALUATION = {
     "base": {"pass_at_1": 0.0},
@@ -183,6 +184,53 @@ def test_a_decision_that_was_interrupted_takes_what_was_judged_from_the_store(
     again = decision_of("again")
     names = ("difference", "incumbent_pass_at_1", "candidate_pass_at_1", "reason", "published")
     assert {name: again[name] for name in names} == {name: decision[name] for name in names}
+
+
+def trained_before(model: Path, problems) -> Path:
+    """The model, with what train says that it was trained on."""
+    write_trained_on(model, UNTRAINED.and_also(problems))
+    return model
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_problems_that_the_series_was_trained_on_have_no_part_in_the_decision(
+    tmp_path, validation_set, evaluation, publishing, store_root, capsys
+):
+    """One was the candidate's, another the incumbent's alone: their runs had other splits than this one."""
+    listed = read_problems(validation_set / VALIDATION)
+    before = trained_before(with_adapter(tmp_path / "before", scale=0.0), listed[1:3])
+    store = open_store()
+    published.publish(
+        store, "nightly", "before", before, seen=published.read_pointer(store, "nightly"), decided_by="hand",
+        facts={"prompting": {"use_chat_template": False}}, evaluation=None, provenance={},
+    )  # fmt: skip
+    model = trained_before(with_adapter(tmp_path / "model", scale=0.0), listed[:2])
+    run(validation_set, model, evaluation, run_id="r", **publishing)
+    decision = decision_of("r")
+    assert decision["left_out"] == [problem.task_id for problem in listed[:3]]
+    assert decision["problems"] == len(listed) - 3
+    assert decision["all_training_known"] is True
+    assert "3 validation problems have no part in the decision: this run, or one before it" in decision["reason"]
+    assert "publish: warning: 3 validation problems have no part" in capsys.readouterr().out
+    write_status("r", "", state="SUCCEEDED", error="")
+    assert "3 validation problems have no part in the decision" in (store_root / "runs/r/status.html").read_text()
+
+
+def test_where_all_of_them_were_trained_on_nothing_is_published(tmp_path, validation_set, evaluation, publishing):
+    listed = read_problems(validation_set / VALIDATION)
+    model = trained_before(with_adapter(tmp_path / "model", scale=0.0), listed)
+    assert run(validation_set, model, evaluation, run_id="r", **publishing) == {"published": 0.0}
+    assert "None is left to decide on: keep seed, data set and candidate_splits" in decision_of("r")["reason"]
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_a_model_of_which_nobody_says_what_it_was_trained_on_is_judged_and_that_is_said(
+    tmp_path, validation_set, evaluation, publishing
+):
+    run(validation_set, with_adapter(tmp_path / "model", scale=0.0), evaluation, run_id="r", **publishing)
+    decision = decision_of("r")
+    assert (decision["left_out"], decision["all_training_known"]) == ([], False)
+    assert "was trained on is not known: validation problems may be among it." in decision["reason"]
 
 
 def test_without_validation_problems_nothing_is_published_and_the_run_goes_on(tmp_path, evaluation, publishing, capsys):
