@@ -75,7 +75,7 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
         "all_training_known": all(told.complete for told in lineages),
     }  # fmt: skip
     if known:
-        say("publish", f"warning: {left_out(known)}")
+        say("publish", f"warning: {left_out(len(known))}")
     if validation:
         count, samples = len(validation), given["eval_k"]
         plan = sentence(planned(problems, count, samples), count=count, samples=samples, alone=False)
@@ -83,39 +83,43 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
         comparison = judge(validation, model, seen, given)
         decision |= figures(comparison, seconds=time.monotonic() - start)
         better, reason = verdict(comparison, seen.version)
-        decision["reason"] = " ".join([reason, *limits(decision, known)])
+        decision["reason"] = " ".join([reason, *limits(decision)])
         if better:
             decision |= _publish(store, model, evaluation, comparison, seen, decision, given)
-    elif known:
-        decision["reason"] = (
-            f"{left_out(known)} None is left to decide on: keep seed, data set and candidate_splits those of the runs "
-            "before, or start a series anew under another name."
-        )
     else:
-        decision["reason"] = (
-            "The data set leaves no validation problems to decide on: take validation out of candidate_splits, or use "
-            "a data set with such problems."
-        )
+        decision["reason"] = nothing_to_decide_on(len(known))
     _write(store, version, decision)
     scalars = ("incumbent_pass_at_1", "candidate_pass_at_1", "minimum_detectable")
     return {"published": float(decision["published"]), **{key: decision[key] for key in scalars if key in decision}}
 
 
-def left_out(known: Sequence[Problem]) -> str:
+def left_out(count: int) -> str:
     """What is said of validation problems that a model of the series was trained on."""
-    count = len(known)
     return (
-        f"{count} validation problem{'s have' if count > 1 else ' has'} no part in the decision: this run, or one "
+        f"{count} validation problem{' has' if count == 1 else 's have'} no part in the decision: this run, or one "
         "before it in the series, trained on what is asked there."
     )
 
 
-def limits(decision: Mapping[str, Any], known: Sequence[Problem]) -> list[str]:
+def limits(decision: Mapping[str, Any]) -> list[str]:
     """What a reader of the decision must know beside it, in sentences."""
-    said = [left_out(known)] if known else []
+    said = [left_out(len(decision["left_out"]))] if decision["left_out"] else []
     if not decision["all_training_known"]:
         said.append("What a model before this one was trained on is not known: validation problems may be among it.")
     return said
+
+
+def nothing_to_decide_on(known: int) -> str:
+    """Why there is no validation problem, and what would leave some; known: those that were trained on."""
+    if known:
+        return (
+            f"{left_out(known)} None is left to decide on: keep seed, data set and candidate_splits those of the runs "
+            "before, or start a series anew under another name."
+        )
+    return (
+        "The data set leaves no validation problems to decide on: take validation out of candidate_splits, or use a "
+        "data set with such problems."
+    )
 
 
 def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, given: dict[str, Any]) -> Comparison:
