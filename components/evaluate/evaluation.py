@@ -86,10 +86,6 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
         "run_id": name,
         "seeds": {which: seed_of(given["seed"], which) for which in subjects.names},
         **training_of(subjects, given, just_trained=model is not None),
-        "tuned_model": given["tuned_model"],
-        "tuned_run": subjects.trained.get("run", "") if subjects.trained else "",
-        "kind": subjects.trained["kind"] if subjects.trained else None,
-        "method": subjects.trained["method"] if subjects.trained else None,
         "seconds": round(time.monotonic() - start, 1),
     }
     page = make_report(heldout, content, given)
@@ -218,9 +214,15 @@ def seed_of(seed: int, model: str) -> int:
 
 
 def training_of(subjects: Subjects, given: Mapping[str, Any], *, just_trained: bool) -> dict[str, Any]:
-    """With what rewards and seed the tuned model was trained: by this run, or as model.json at its address tells."""
-    told = given if just_trained else subjects.trained or {}
+    """What the tuned model is, and with what rewards and seed it was trained: by this run, or as model.json at its
+    address tells."""
+    facts = subjects.trained or {}
+    told = given if just_trained else facts
     return {
+        "tuned_model": given["tuned_model"],
+        "tuned_run": facts.get("run", ""),
+        "kind": facts.get("kind"),
+        "method": facts.get("method"),
         "reward": told.get("reward", "tests"),
         "training_seeds": [told["seed"]] if "seed" in told else None,
     }
