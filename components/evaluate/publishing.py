@@ -22,6 +22,7 @@ from components.evaluate.evaluation import EVALUATION, seed_of
 from components.evaluate.models import Subjects
 from components.evaluate.planned import planned, sentence
 from components.evaluate.trials import Examination
+from components.evaluate.wording import looks_like_hacking
 from components.shared import published
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
@@ -106,6 +107,11 @@ def limits(decision: Mapping[str, Any]) -> list[str]:
     said = [left_out(len(decision["left_out"]))] if decision["left_out"] else []
     if not decision["all_training_known"]:
         said.append("What a model before this one was trained on is not known: validation problems may be among it.")
+    if looks_like_hacking(decision["hidden_tests"]):
+        said.append(
+            "Of what passes the visible tests, more fails hidden ones than of the incumbent's, beyond noise: that "
+            "looks like reward hacking, so read the code in the evaluation report."
+        )
     return said
 
 
@@ -194,6 +200,7 @@ def figures(comparison: Comparison, *, seconds: float) -> dict[str, Any]:
         "minimum_detectable": content["minimum_detectable"],
         "problems": content["problems"],
         "samples_per_problem": content["samples_per_problem"],
+        "hidden_tests": content["hidden_tests"],  # `base` is the incumbent there, `tuned` the candidate
         "seconds": round(seconds, 1),
     }
 

@@ -7,7 +7,7 @@ import pytest
 
 from components.evaluate import publishing as publishing_step
 from components.evaluate.comparison import compare
-from components.evaluate.publishing import run, verdict
+from components.evaluate.publishing import figures, limits, run, verdict
 from components.evaluate.trials import Examination
 from components.shared import published
 from components.shared.errors import InfraError, UserError
@@ -17,7 +17,7 @@ from components.shared.status import write_status
 from components.shared.store import open_store
 from tests.builders import make_problem
 from tests.conftest import DEMO_MODEL, ROOT, problems_of
-from tests.evaluate.test_comparison import trials
+from tests.evaluate.test_comparison import trial, trials
 from tests.evaluate.trained import fully_trained, with_adapter
 
 EVALUATION = {
@@ -263,6 +263,17 @@ def test_only_what_is_better_beyond_noise_is_published(base, tuned, better, word
     assert decided is better
     assert words in reason
     assert "current version v1" in reason
+
+
+def test_a_candidate_that_learns_the_tests_is_said_to_do_so():
+    """Twice as many pass the visible tests, and two thirds of them fail a hidden one, of the incumbent's none."""
+    problems = [make_problem(str(n), hidden_tests=["h"]) for n in range(30)]
+    right, wrong, failed = trial("passed", hidden="passed"), trial("passed", hidden="failed"), trial("failed")
+    before, after = [[right, failed, failed]] * 30, [[right, wrong, wrong]] * 30
+    told = {"left_out": [], "all_training_known": True}
+    (sentence,) = limits({**told, **figures(compare(problems, before, after, samples=3), seconds=1.0)})
+    assert "that looks like reward hacking" in sentence
+    assert limits({**told, **figures(compare(problems, before, before, samples=3), seconds=1.0)}) == []
 
 
 def test_a_published_file_that_was_changed_is_not_taken(tmp_path, publishing, store_root):
