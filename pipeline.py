@@ -31,7 +31,7 @@ from components.skip import unchanged
 from components.train.component import train
 
 # What the first step pins, and every later one reads.
-PINNED = ("model_revision", "dataset_revision", "regression_revision", "init_adapter")
+PINNED = ("model_revision", "dataset_revision", "regression_revision", "init_adapter", "tuned_model")
 
 
 def asked_for(step: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def evaluation_inputs(pods: Pods | None) -> tuple[list[inspect.Parameter], str]:
 def make_evaluate_only(*, cache_training: bool, pods: Pods | None) -> Any:
     """The pipeline for a model that there is already.
 
-    Whatever cache_training says, an evaluation is not reused: what is at the model's address may be another by now.
+    Whatever cache_training says, an evaluation is not reused: only a published version is sure to be what it was.
     """
     inputs, doc = evaluation_inputs(pods)
     rest = {name: spec.default for name, spec in grpo_code.component_spec.inputs.items()}

@@ -12,8 +12,10 @@ from cli.identifiers import RunId
 from cli.past_runs import Difference, PastRun, difference, differing, load
 from components.shared.charts import interval_chart
 from components.shared.errors import UserError
+from components.shared.grading import missed_share
 from components.shared.pages import clip, percent, points, render
 from components.shared.progress import duration
+from components.shared.statistics import FEWEST_PROBLEMS
 from components.shared.store import Store, open_store
 
 DEFAULT_PAGE = "build/comparison.html"
@@ -63,7 +65,7 @@ def result_rows(runs: Sequence[PastRun]) -> list[Row]:
         "tuned − base": lambda told: _interval(told["difference"]["pass_at_1"], *told["difference"]["ci95"]),
         "could have shown": lambda told: points(told["minimum_detectable"]).removeprefix("+"),
         "held-out problems": lambda told: f"{told['problems']}, {told['samples_per_problem']} samples each",
-        "hidden gap": _hidden_gap,
+        "fail hidden tests": _missed_share,
     }
     if any((run.evaluation or {}).get("regression") for run in runs):
         figures["regression"] = _regression
@@ -82,7 +84,7 @@ def against_rows(runs: Sequence[PastRun], found: Sequence[Difference | None]) ->
         NOTHING if one is None else _interval(one.interval.mean, one.interval.low, one.interval.high) for one in found
     ]
     sure = [NOTHING if one is None else _sure(one) for one in found]
-    how = [NOTHING if one is None else f"paired, {one.common} problems" if one.paired else "unpaired" for one in found]
+    how = [NOTHING if one is None else _how(one) for one in found]
     return [
         ("tuned − the first run's", [first, *gains]),
         ("how sure", ["", *sure]),
@@ -98,11 +100,19 @@ def parameter_rows(runs: Sequence[PastRun]) -> list[Row]:
 def notes(runs: Sequence[PastRun], found: Sequence[Difference | None]) -> list[str]:
     """What the reader must know first: what is missing, and which intervals are not paired."""
     said = [run.missing for run in runs if run.missing]
-    unpaired = [run.run_id for run, one in zip(runs[1:], found, strict=True) if one is not None and not one.paired]
-    if unpaired:
+    judged = [(run.run_id, one) for run, one in zip(runs[1:], found, strict=True) if one is not None]
+    elsewhere = [run_id for run_id, one in judged if not one.common]
+    if elsewhere:
         said.append(
-            f"Not judged on the same problems as run {runs[0].run_id}: {', '.join(unpaired)}. Their intervals are "
+            f"Not judged on the same problems as run {runs[0].run_id}: {', '.join(elsewhere)}. Their intervals are "
             "unpaired and wider, and a difference may be that of the problems."
+        )
+    few = [f"{run_id} {one.common}" for run_id, one in judged if one.common and not one.paired]
+    if few:
+        said.append(
+            f"Judged on few of the problems of run {runs[0].run_id}: {', '.join(few)}. A paired interval needs "
+            f"{FEWEST_PROBLEMS}: with fewer it would not be a 95 % interval, so these are unpaired, over all problems "
+            "of both, and a difference may be that of the problems."
         )
     if (compared := sum(one is not None for one in found)) >= MANY:
         said.append(f"These are {compared} comparisons: of those without a difference one in twenty is beyond noise.")
@@ -179,18 +189,25 @@ def _interval(mean: float, low: float, high: float) -> str:
     return f"{points(mean)} ({points(low).removesuffix(' points')} to {points(high).removesuffix(' points')})"
 
 
+def _how(one: Difference) -> str:
+    """How the interval was taken, with the number of problems that both runs were judged on."""
+    return f"{'paired' if one.paired else 'unpaired'}, {one.common} problems shared"
+
+
 def _sure(one: Difference) -> str:
     if one.interval.holds_zero:
         return "within noise"
     return "better beyond noise" if one.interval.mean > 0 else "worse beyond noise"
 
 
-def _hidden_gap(evaluation: dict[str, Any]) -> str:
+def _missed_share(evaluation: dict[str, Any]) -> str:
+    """Of what passes the visible tests, what fails a hidden one, before and after."""
     hidden = evaluation["hidden_tests"]
     if hidden is None:
         return NOTHING
-    gaps = [points(hidden[model]["gap"]).removeprefix("+") for model in ("base", "tuned")]
-    return f"{gaps[0]} → {gaps[1]}, {hidden['problems']} problems"
+    counts = [(hidden[model]["passed_visible"], hidden[model]["failed_hidden"]) for model in ("base", "tuned")]
+    shares = [f"{percent(missed_share(*pair))} of {pair[0]}" for pair in counts]
+    return f"{' → '.join(shares)} passing samples, {hidden['problems']} problems"
 
 
 def _regression(evaluation: dict[str, Any]) -> str:

@@ -15,8 +15,8 @@ from components.shared.pages import percent
 from components.shared.run import folder_of, recorded
 from components.shared.status import DECISION, EVALUATION
 from components.shared.store import Store, download_folder, open_store
+from components.shared.trained import MODEL_JSON, TRAINED_ON
 
-MODEL_JSON = "model.json"
 PARTS = ("adapter", "model", "merged")
 COLUMNS = ("model", "version", "", "published", "decided by", "method", "held-out pass@1")
 
@@ -125,6 +125,8 @@ def fetch_trained(store: Store, run_id: str, folder: Path) -> dict[str, Any]:
             f"Run {run_id} has no trained model in {store.uri(source)}: name a run whose training has finished."
         ) from None
     trained = dict(json.loads((folder / MODEL_JSON).read_text()))
+    if store.exists(f"{source}/{TRAINED_ON}"):
+        store.download(f"{source}/{TRAINED_ON}", folder / TRAINED_ON)
     found = {part: download_folder(store, f"{source}/{part}", folder / part) for part in PARTS}
     if not found.get(trained["kind"]):
         raise InfraError(f"{store.uri(source)} has {MODEL_JSON} but no {trained['kind']}/: files have been lost.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.shared.errors import UserError
 from components.shared.run import folder_of, recorded
-from components.shared.statistics import Interval, mean_interval, unpaired_interval
+from components.shared.statistics import FEWEST_PROBLEMS, Interval, mean_interval, unpaired_interval
 from components.shared.status import DECISION, EVALUATION, STATUS, UNCHANGED_SINCE
 from components.shared.store import Store
 
@@ -63,14 +63,15 @@ class PastRun:
 
 @dataclass(frozen=True)
 class Difference:
-    """How a run's tuned model compares with the first run's. common: problems of a paired interval, else 0."""
+    """How a run's tuned model compares with the first run's. common: problems that both were judged on."""
 
     interval: Interval
     common: int
 
     @property
     def paired(self) -> bool:
-        return self.common > 0
+        """Whether the interval is that of the problems in common; with few of them it would be no 95 % interval."""
+        return self.common >= FEWEST_PROBLEMS
 
 
 def load(store: Store, run_id: str) -> PastRun:
@@ -94,21 +95,19 @@ def differing(runs: Sequence[PastRun]) -> list[str]:
 
 
 def difference(run: PastRun, reference: PastRun) -> Difference | None:
-    """Tuned against tuned: paired over the problems that both have where they are the same ones, else unpaired.
+    """Tuned against tuned: paired over the problems that both have where they are enough, else unpaired over all.
 
     Ids mean the same problem when the held-out files, or at least the data sets they were taken from, have one digest.
     None where one of the runs has no figures by problem.
     """
     rates, others = run.rates(), reference.rates()
-    if not rates or not others:
-        return None
     common = [problem for problem in rates if problem in others] if _same_problems(run, reference) else []
-    if len(common) > 1:
+    if len(common) >= FEWEST_PROBLEMS:
         gains = [rates[problem] - others[problem] for problem in common]
         return Difference(mean_interval(gains, low=-1.0, high=1.0), len(common))
     if min(len(rates), len(others)) < 2:
         return None
-    return Difference(unpaired_interval(list(rates.values()), list(others.values())), 0)
+    return Difference(unpaired_interval(list(rates.values()), list(others.values())), len(common))
 
 
 def _same_problems(run: PastRun, reference: PastRun) -> bool:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from components import revisions
+from components.shared.store import open_store
 
 ROOT = Path(__file__).resolve().parent.parent
 # Sources and pins that decide what a step computes.
@@ -20,6 +21,7 @@ def code_version(root: Path = ROOT) -> str:
 
 def resolve(given: dict[str, Any]) -> dict[str, Any]:
     """The parameters with code, model and data sets pinned; refuses inputs that do not exist."""
+    revisions.refuse_missing_models(given, on_cluster=False, store=open_store())
     return {
         **given,
         **{name: revisions.pin(given, name) for name in revisions.REVISIONS},

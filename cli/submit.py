@@ -1,6 +1,7 @@
 """A run or a schedule on Kubeflow Pipelines: parameters checked, pinned and typed, then handed over."""
 
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from components.settings import FIXED, check
 from components.shared.errors import InfraError, UserError
 from components.shared.model_hub import HubUnreachable
 from components.shared.run import resume_root
-from components.shared.store import in_bucket, store_at_hand, store_is_known
+from components.shared.store import STORE_VARIABLE, in_bucket, store_at_hand, store_is_known
 
 EXPERIMENT = "grpo-code"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
@@ -47,6 +48,7 @@ def parameters_for_cluster(
     for warning in check({**merged({}), **parameters}):
         say(f"warning: {warning}")
     revisions.refuse_what_no_pod_has(parameters)
+    _refuse_missing_models(parameters, say)
     parameters["code_version"] = parameters["code_version"] or code_version()
     if follow:
         return parameters
@@ -68,6 +70,23 @@ def parameters_for_cluster(
         except HubUnreachable:
             say(f"{source} is pinned by the run's first step: the hub cannot be reached from here.")
     return parameters
+
+
+def _refuse_missing_models(parameters: dict[str, Any], say: Say) -> None:
+    """UserError for an init_adapter or tuned_model that is not there, as far as the run's store can be asked here."""
+    if parameters["resume_run"]:
+        return  # it goes on with what it had, which the run's first step knows
+    store = store_at_hand() if in_bucket(os.environ.get(STORE_VARIABLE) or "") else None
+    asked = {
+        name: address
+        for name in (revisions.ADAPTER, revisions.TUNED_MODEL)
+        if (address := parameters.get(name)) and (store_is_known() or not in_bucket(address))
+    }
+    try:
+        given = {"publish_as": parameters.get("publish_as", ""), revisions.ADAPTER: "", **asked}
+        revisions.refuse_missing_models(given, on_cluster=True, store=store)
+    except InfraError as error:
+        say(f"{' and '.join(asked)} will be looked for by the run's first step: {error}")
 
 
 def start_run(endpoint: Endpoint, fixed: Fixed, parameters: dict[str, Any], place: Place, name: str) -> str:

@@ -86,6 +86,7 @@ def check(
         ("dataset_revision", str),
         ("regression_revision", str),
         ("init_adapter", str),
+        ("tuned_model", str),
         ("unchanged_since", str),
     ],
 ):
@@ -95,14 +96,10 @@ def check(
     from components.settings import check as check_together
     from components.shared.errors import reported
     from components.shared.progress import say
-    from components.shared.run import on_cluster
-    from components.shared.trained import refuse_missing
 
     with reported("check"):
         for warning in check_together(given):
             say("check", f"warning: {warning}")
         verify(given)
-        if tuned_model:
-            refuse_missing(tuned_model, on_cluster=on_cluster())
         found = pinned(given)
         return *found.values(), keep(given | found)

@@ -10,12 +10,14 @@ from typing import Any
 
 from components import revisions, unchanged
 from components.shared.errors import FAILURE_KEY, InfraError, UserError
-from components.shared.initial import pinned_adapter, still_meant
+from components.shared.initial import pinned_adapter
 from components.shared.progress import say
 from components.shared.run import folder_of, on_cluster, record, recorded, run_id_of, this_run
 from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, SandboxClient
 from components.shared.status import UNCHANGED_SINCE
 from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, in_bucket, open_store
+from components.shared.trained import pinned as pinned_model
+from components.shared.trained import refuse_missing, still_meant
 
 SANDBOX_SECONDS = 60.0  # a replica that is just being replaced comes back within that
 PROGRAM = Item(
@@ -35,7 +37,8 @@ def verify(given: Mapping[str, Any]) -> None:
 
 
 def pinned(given: Mapping[str, Any]) -> dict[str, str]:
-    """What this run reads, by parameter: commits or digests of model and data set, and the adapter that it starts from.
+    """What this run reads, by parameter: commits or digests of model and data set, the adapter that it starts from, and
+    the trained model that it evaluates.
 
     A run that continues another reads what that one had read.
     """
@@ -44,16 +47,33 @@ def pinned(given: Mapping[str, Any]) -> dict[str, str]:
     if given["resume_run"]:
         given = {**given, **revisions.as_read_by(open_store(), given["resume_run"], given)}
     found = _pinned_revisions(given)
-    return {**found, revisions.ADAPTER: _pinned_adapter({**given, **found})}
+    return {
+        **found,
+        revisions.ADAPTER: _pinned_adapter({**given, **found}),
+        revisions.TUNED_MODEL: _pinned_tuned_model(given),
+    }
 
 
 def _pinned_adapter(given: Mapping[str, Any]) -> str:
     """What init_adapter means for this run; a further attempt at it starts from what the first one had started from."""
     if given["resume_run"] or not given[revisions.ADAPTER]:
         return str(given[revisions.ADAPTER])
-    run = this_run()
-    known = (recorded(open_store(), run).get("parameters") or {}) if run else {}
-    return still_meant(given, known) or pinned_adapter(given)
+    return still_meant(given, _known(this_run()), revisions.ADAPTER) or pinned_adapter(given)
+
+
+def _pinned_tuned_model(given: Mapping[str, Any]) -> str:
+    """What tuned_model means for this run; a further attempt at it, or what continues it, evaluates the same."""
+    address = str(given.get(revisions.TUNED_MODEL) or "")
+    if not address:
+        return ""
+    refuse_missing(address, on_cluster=on_cluster())
+    known = _known(run_id_of(this_run(), given["resume_run"]))
+    return still_meant(given, known, revisions.TUNED_MODEL) or pinned_model(address)
+
+
+def _known(run: str) -> dict[str, Any]:
+    """The parameters in a run's record, pinned by its first attempt; empty where there was none."""
+    return (recorded(open_store(), run).get("parameters") or {}) if run else {}
 
 
 def _pinned_revisions(given: Mapping[str, Any]) -> dict[str, str]:

@@ -13,13 +13,16 @@ from typing import Any
 
 from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS, unknown_dataset, unknown_format
 from components.shared.errors import UserError
+from components.shared.initial import begins_a_series
 from components.shared.manifest import MANIFEST
 from components.shared.model_hub import HUB_ID, hub_commit
 from components.shared.run import recorded
 from components.shared.store import Store, in_bucket, split_address
+from components.shared.trained import IN_STORE, PIN, refuse_missing
 
 REVISIONS = ("model_revision", "dataset_revision", "regression_revision")
 ADAPTER = "init_adapter"  # pinned by components/shared/initial.py
+TUNED_MODEL = "tuned_model"  # pinned by components/shared/trained.py
 SOURCES = {  # what each of them is the revision of
     "model_revision": "model_name",
     "dataset_revision": "dataset",
@@ -87,6 +90,21 @@ def refuse_what_no_pod_has(given: Mapping[str, Any]) -> None:
                 f"{name} {value!r} is nothing that a pod of the cluster can load: use {forms} like owner/name, or an "
                 "s3://bucket/folder address."
             )
+
+
+def refuse_missing_models(given: Mapping[str, Any], *, on_cluster: bool, store: Store | None) -> None:
+    """UserError when there is no model at init_adapter or tuned_model, nothing large being fetched.
+
+    store: where those of models/ and runs/ are looked up; with None they are left to the run's first step. A name under
+    which the run itself is to be published first may mean nothing yet.
+    """
+    for name in (ADAPTER, TUNED_MODEL):
+        address = PIN.sub("", given.get(name) or "")
+        if not address or (store is None and address.startswith(IN_STORE)):
+            continue
+        if name == ADAPTER and store is not None and begins_a_series(given, store):
+            continue
+        refuse_missing(address, on_cluster=on_cluster, named=name, store=store if on_cluster else None)
 
 
 def as_read_by(store: Store, run: str, asked: Mapping[str, Any]) -> dict[str, str]:

@@ -276,7 +276,8 @@ def test_evaluate_only_trains_nothing_and_takes_its_model_from_an_address():
     assert tasks["prepare"].inputs.parameters["max_candidate_samples"].runtime_value.constant.number_value == 0
     assert not tasks["check"].inputs.parameters["training"].runtime_value.constant.bool_value
     assert "model" not in tasks["evaluate"].inputs.artifacts
-    assert tasks["evaluate"].inputs.parameters["tuned_model"].component_input_parameter.endswith("tuned_model")
+    source = tasks["evaluate"].inputs.parameters["tuned_model"].task_output_parameter
+    assert (source.producer_task, source.output_parameter_key) == ("check", "tuned_model"), "pinned, not as asked"
     assert not tasks["evaluate"].caching_options.enable_cache
 
 

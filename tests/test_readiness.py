@@ -79,8 +79,8 @@ COMMIT = "0123456789" * 4
 
 def test_what_was_pinned_at_submit_stays(pod):
     given = merged({"model_revision": COMMIT, "dataset_revision": COMMIT[::-1]})
-    pins = {"model_revision": COMMIT, "dataset_revision": COMMIT[::-1], "regression_revision": "", "init_adapter": ""}
-    assert readiness.pinned(given) == pins
+    pins = {"model_revision": COMMIT, "dataset_revision": COMMIT[::-1], "regression_revision": ""}
+    assert readiness.pinned(given) == {**pins, "init_adapter": "", "tuned_model": ""}
 
 
 def test_what_was_not_pinned_is_pinned_now_and_said(pod, bucket, capsys):
@@ -95,6 +95,7 @@ def test_what_was_not_pinned_is_pinned_now_and_said(pod, bucket, capsys):
         "dataset_revision": revision,
         "regression_revision": "",
         "init_adapter": "",
+        "tuned_model": "",
     }
     open_store().write("rows.jsonl", b'{"edited": 1}\n')
     with pytest.raises(UserError, match="leave it empty"):

@@ -24,6 +24,7 @@ from components.evaluate.trials import Examination
 from components.evaluate.wording import headline
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
+from components.shared.lineage import UNTRAINED, TrainedOn, parted, read_trained_on
 from components.shared.model_hub import HUB_ID
 from components.shared.problem import HELDOUT, REGRESSION, Problem, read_problems
 from components.shared.progress import say
@@ -31,7 +32,7 @@ from components.shared.run import digest_of, folder_of, git_commit, mark_latest,
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import open_store, upload_folder
-from components.shared.trained import trained_folder
+from components.shared.trained import trained_folder, unpinned
 
 EVALUATION, REPORT = "evaluation.json", "report.html"
 Trials = list[list[Trial]]
@@ -61,11 +62,13 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
     start = time.monotonic()
     name = run_id_of(given["run_id"], given["resume_run"])
     with tempfile.TemporaryDirectory(prefix="grpo-tuned-") as scratch:
-        address = given["tuned_model"]
-        folder = trained_folder(address, Path(scratch)) if model is None and address else model
+        given["tuned_model"] = unpinned(given["tuned_model"]) if model is None else ""
+        folder = trained_folder(given["tuned_model"], Path(scratch)) if given["tuned_model"] else model
         subjects = Subjects(given, folder)
         check_base(subjects, given)
-        chosen = choose(read_problems(problems / HELDOUT), given["num_eval_examples"])
+        seen = read_trained_on(folder) if folder else UNTRAINED
+        pool, known = unseen(read_problems(problems / HELDOUT), seen, just_trained=model is not None)
+        chosen = choose(pool, given["num_eval_examples"])
         regression = read_problems(problems / REGRESSION) if (problems / REGRESSION).is_file() else []
         plan = planned(problems, len(chosen), given["eval_k"])
         say("evaluate", sentence(plan, count=len(chosen), samples=given["eval_k"], alone=len(subjects.names) == 1))
@@ -79,13 +82,10 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
         "planned": plan,
         "batch_effect": sampled.batch_effect,
         "requested_problems": given["num_eval_examples"],
+        "trained_on": training_seen([*chosen, *regression], known, seen),
         "run_id": name,
         "seeds": {which: seed_of(given["seed"], which) for which in subjects.names},
         **training_of(subjects, given, just_trained=model is not None),
-        "tuned_model": given["tuned_model"] if model is None else "",
-        "tuned_run": subjects.trained.get("run", "") if subjects.trained else "",
-        "kind": subjects.trained["kind"] if subjects.trained else None,
-        "method": subjects.trained["method"] if subjects.trained else None,
         "seconds": round(time.monotonic() - start, 1),
     }
     page = make_report(heldout, content, given)
@@ -110,6 +110,35 @@ def check_base(subjects: Subjects, given: Mapping[str, Any]) -> None:
         say("evaluate", f"warning: the model was trained from {base}; it is compared with {name}")
         return
     raise UserError(f"The model was trained from {base!r}, not from model_name {name!r}: compare it with its own base.")
+
+
+def unseen(
+    heldout: Sequence[Problem], seen: TrainedOn, *, just_trained: bool
+) -> tuple[Sequence[Problem], list[Problem]]:
+    """The problems to choose from, and those that are left out: what a run before this one in a series was trained on.
+
+    A model that there was already is evaluated on what was asked for, and the page says what of it was trained on.
+    UserError where none would be left.
+    """
+    new, known = parted(heldout, seen)
+    if not just_trained or not known:
+        return heldout, []
+    if not new:
+        raise UserError(
+            f"All {len(known)} held-out problems were trained on before, by the adapter that this run started from: "
+            "keep seed, data set and candidate_splits those of the runs before, or leave init_adapter out."
+        )
+    say("evaluate", f"warning: {len(known)} held-out problems are left out, for a run before this one trained on them")
+    return new, known
+
+
+def training_seen(measured: Sequence[Problem], left_out: Sequence[Problem], seen: TrainedOn) -> dict[str, Any]:
+    """What evaluation.json says of problems that were trained on: left out, measured all the same, or not known."""
+    return {
+        "left_out": [problem.task_id for problem in left_out],
+        "measured": [problem.task_id for problem in measured if seen.knows(problem)],
+        "complete": seen.complete,
+    }
 
 
 def choose(heldout: Sequence[Problem], wanted: int) -> list[Problem]:
@@ -185,9 +214,15 @@ def seed_of(seed: int, model: str) -> int:
 
 
 def training_of(subjects: Subjects, given: Mapping[str, Any], *, just_trained: bool) -> dict[str, Any]:
-    """With what rewards and seed the tuned model was trained: by this run, or as model.json at its address tells."""
-    told = given if just_trained else subjects.trained or {}
+    """What the tuned model is, and with what rewards and seed it was trained: by this run, or as model.json at its
+    address tells."""
+    facts = subjects.trained or {}
+    told = given if just_trained else facts
     return {
+        "tuned_model": given["tuned_model"],
+        "tuned_run": facts.get("run", ""),
+        "kind": facts.get("kind"),
+        "method": facts.get("method"),
         "reward": told.get("reward", "tests"),
         "training_seeds": [told["seed"]] if "seed" in told else None,
     }
@@ -202,6 +237,7 @@ def metrics_of(content: Mapping[str, Any]) -> dict[str, float]:
         found[f"{model}_truncated"] = content[model]["truncated"]
         if content["hidden_tests"]:
             found[f"{model}_hidden_gap"] = content["hidden_tests"][model]["gap"]
+            found[f"{model}_missed_share"] = content["hidden_tests"][model]["missed_share"]
         if content["regression"]:
             found[f"{model}_regression_pass_at_1"] = content["regression"][model]["pass_at_1"]
     for prefix, part in (("", content), ("regression_", content["regression"] or {})):

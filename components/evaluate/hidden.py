@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from components.evaluate.comparison import Scores, Trial
+from components.shared.grading import missed_share
 from components.shared.problem import GENERATED, Problem
 from components.shared.statistics import mean_interval
 
@@ -13,11 +14,12 @@ def hidden_tests(scores: Mapping[str, Scores]) -> dict[str, Any] | None:
     """What the hidden tests say of each model, over the problems that have some; None when none has.
 
     Of the samples that were judged on both kinds of tests `visible` passes the visible ones, `visible_and_hidden` both,
-    and `gap` is the difference, as means over problems; passed_visible and failed_hidden count samples. With two models
-    only problems count on which both were judged, and `growth` is how much larger the tuned model's gap is. A model
-    that passes more often has more to fail with, so `growth_of_share` says by how much more of what passes the visible
-    tests fails a hidden one: a share that grows with training is a sign that the model learns the tests and not the
-    task; None where a model passes none. `generated`: of the problems, those with tests that prepare has made.
+    and `gap` is the difference, as means over problems; `missed_share` is the gap's share of `visible` (see
+    grading.missed_share); passed_visible and failed_hidden count samples. With two models only problems count on which
+    both were judged, and `growth` is how much larger the tuned model's gap is. A model that passes more often has more
+    to fail with, so `growth_of_share` says how much larger its missed share is: one that grows with training is a sign
+    that the model learns the tests and not the task; None where a model passes none. `generated`: of the problems,
+    those with tests that prepare has made.
     """
     rows: dict[str, dict[str, tuple[Problem, list[Trial]]]] = {}
     for model, one in scores.items():
@@ -71,11 +73,13 @@ def _gap(rows: Sequence[Sequence[Trial]]) -> dict[str, Any]:
     visible, missed = _visible(rows), _missed(rows)
     gap = mean_interval([float(share) for share in missed], low=0.0, high=1.0)
     rate = float(sum(visible) / len(rows))
+    share = missed_share(float(sum(visible)), float(sum(missed)))
     return {
         "visible": rate,
         "visible_and_hidden": float((sum(visible) - sum(missed)) / len(rows)),
         "gap": gap.mean,
         "gap_ci95": [gap.low, gap.high],
+        "missed_share": share,
         "passed_visible": sum(one.verdict.passed is True for row in rows for one in row),
         "failed_hidden": sum(one.misses_hidden for row in rows for one in row),
     }

@@ -88,3 +88,8 @@ class Subjects:
             self.model = tuned_from(base, self.folder, kind=kind, precision=precision)
         self.which = which
         return self.model
+
+    def release(self) -> None:
+        """Let go of the model that is loaded, and of its memory."""
+        self.model, self.which = None, ""
+        free_memory()

@@ -1,8 +1,9 @@
 """Whether a trained model takes over from the incumbent, decided on the validation problems and written down.
 
 The held-out problems have no part in it: a series of runs that kept what did best on them would select on them, and
-their figures would no longer be what the model does on problems it never saw. The incumbent is the current version
-under the same name, or the base where there is none; both are sampled on the same problems in the same way.
+their figures would no longer be what the model does on problems it never saw. Nor has a problem that the candidate, the
+incumbent or a model before them was trained on. The incumbent is the current version under the same name, or the base
+where there is none; both are sampled on the same problems in the same way.
 """
 
 import json
@@ -18,16 +19,17 @@ import torch
 from components.evaluate.comparison import Comparison, Trial, compare
 from components.evaluate.content import as_json
 from components.evaluate.evaluation import EVALUATION, seed_of
-from components.evaluate.models import tuned_from
+from components.evaluate.models import Subjects
 from components.evaluate.planned import planned, sentence
+from components.evaluate.trials import Examination
+from components.evaluate.wording import looks_like_hacking
 from components.shared import published
-from components.shared.attempts import attempt
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
-from components.shared.models import free_memory, load_base, load_tokenizer
+from components.shared.lineage import parted, read_trained_on, trained_on_at
 from components.shared.pages import percent, points
 from components.shared.problem import VALIDATION, Problem, read_problems
-from components.shared.progress import Progress, say
+from components.shared.progress import say
 from components.shared.run import folder_of, recorded, run_id_of
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
@@ -40,14 +42,14 @@ INCUMBENT, CANDIDATE = "incumbent", "candidate"
 
 @dataclass(frozen=True)
 class Contender:
-    """A model that is judged: its base, and train's folder for what was trained on it (None: the base alone)."""
+    """A model that is judged. subjects: its base and what was trained on it. which: `base` or `tuned` of them.
 
-    base: str
-    revision: str
-    method: str
-    kind: str
-    folder: Path | None
-    use_chat_template: bool
+    given: the step's parameters with the base, and the prompting with which it was trained.
+    """
+
+    subjects: Subjects
+    which: str
+    given: dict[str, Any]
 
 
 def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str, float]:
@@ -65,27 +67,65 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
         if told.get("decision") and not store.exists(f"{folder_of(version)}/{DECISION}"):
             _write(store, version, told["decision"])  # an attempt before this one was lost before it could
         return {"published": 1.0}
-    validation = read_problems(problems / VALIDATION)
+    before = published.folder_of_version(name, seen.version) if seen.version else ""
+    lineages = [read_trained_on(model), trained_on_at(before)]
+    validation, known = parted(read_problems(problems / VALIDATION), *lineages)
     decision: dict[str, Any] = {
-        "name": name, "run_id": version, "version": None, "published": False, "incumbent": seen.version
+        "name": name, "run_id": version, "version": None, "published": False, "incumbent": seen.version,
+        "left_out": [problem.task_id for problem in known],
+        "all_training_known": all(told.complete for told in lineages),
     }  # fmt: skip
+    if known:
+        say("publish", f"warning: {left_out(len(known))}")
     if validation:
         count, samples = len(validation), given["eval_k"]
         plan = sentence(planned(problems, count, samples), count=count, samples=samples, alone=False)
         say("publish", f"validation: {plan}")
         comparison = judge(validation, model, seen, given)
         decision |= figures(comparison, seconds=time.monotonic() - start)
-        better, decision["reason"] = verdict(comparison, seen.version)
+        better, reason = verdict(comparison, seen.version)
+        decision["reason"] = " ".join([reason, *limits(decision)])
         if better:
             decision |= _publish(store, model, evaluation, comparison, seen, decision, given)
     else:
-        decision["reason"] = (
-            "The data set leaves no validation problems to decide on: take validation out of candidate_splits, or use "
-            "a data set with such problems."
-        )
+        decision["reason"] = nothing_to_decide_on(len(known))
     _write(store, version, decision)
     scalars = ("incumbent_pass_at_1", "candidate_pass_at_1", "minimum_detectable")
     return {"published": float(decision["published"]), **{key: decision[key] for key in scalars if key in decision}}
+
+
+def left_out(count: int) -> str:
+    """What is said of validation problems that a model of the series was trained on."""
+    return (
+        f"{count} validation problem{' has' if count == 1 else 's have'} no part in the decision: this run, or one "
+        "before it in the series, trained on what is asked there."
+    )
+
+
+def limits(decision: Mapping[str, Any]) -> list[str]:
+    """What a reader of the decision must know beside it, in sentences."""
+    said = [left_out(len(decision["left_out"]))] if decision["left_out"] else []
+    if not decision["all_training_known"]:
+        said.append("What a model before this one was trained on is not known: validation problems may be among it.")
+    if looks_like_hacking(decision["hidden_tests"]):
+        said.append(
+            "Of what passes the visible tests, more fails hidden ones than of the incumbent's, beyond noise: that "
+            "looks like reward hacking, so read the code in the evaluation report."
+        )
+    return said
+
+
+def nothing_to_decide_on(known: int) -> str:
+    """Why there is no validation problem, and what would leave some; known: those that were trained on."""
+    if known:
+        return (
+            f"{left_out(known)} None is left to decide on: keep seed, data set and candidate_splits those of the runs "
+            "before, or start a series anew under another name."
+        )
+    return (
+        "The data set leaves no validation problems to decide on: take validation out of candidate_splits, or use a "
+        "data set with such problems."
+    )
 
 
 def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, given: dict[str, Any]) -> Comparison:
@@ -96,8 +136,8 @@ def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, g
     grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
     with tempfile.TemporaryDirectory(prefix="grpo-incumbent-") as scratch:
         found = {
-            INCUMBENT: _trials(INCUMBENT, incumbent(seen, model, Path(scratch), given), validation, grader, given),
-            CANDIDATE: _trials(CANDIDATE, trained(model, given), validation, grader, given),
+            INCUMBENT: _trials(INCUMBENT, incumbent(seen, model, Path(scratch), given), validation, grader),
+            CANDIDATE: _trials(CANDIDATE, trained(model, given), validation, grader),
         }
     comparison = compare(validation, found[INCUMBENT], found[CANDIDATE], samples=given["eval_k"])
     if not comparison.pairs:
@@ -106,49 +146,33 @@ def judge(validation: Sequence[Problem], model: Path, seen: published.Pointer, g
 
 
 def trained(folder: Path, given: Mapping[str, Any]) -> Contender:
-    """What this run has trained."""
+    """The model in a folder as train writes it."""
     facts = read_trained(folder)
-    return Contender(
-        facts["base"], facts["revision"], facts["method"], facts["kind"], folder, given["use_chat_template"]
-    )
+    own = {**given, "model_name": facts["base"], "model_revision": facts["revision"]}
+    return Contender(Subjects(own, folder), "tuned", own)
 
 
 def incumbent(seen: published.Pointer, candidate: Path, scratch: Path, given: Mapping[str, Any]) -> Contender:
     """The current version, fetched to `scratch` and prompted as it was trained; or the candidate's own base."""
     if seen.version is None:
-        return replace(trained(candidate, given), kind="", folder=None)
+        return replace(trained(candidate, given), which="base")
     store = open_store()
     published.fetch_version(store, given["publish_as"], seen.version, scratch)
     told = published.publication(store, given["publish_as"], seen.version) or {}
     return trained(scratch, {**given, **(told.get("prompting") or {})})
 
 
-def _trials(
-    which: str, one: Contender, problems: Sequence[Problem], grader: Grader, given: dict[str, Any]
-) -> list[list[Trial]]:
-    """`eval_k` judged trials of a contender at each problem, in order; its model is gone from memory afterwards."""
-    tokenizer = load_tokenizer(one.base, one.revision, use_chat_template=one.use_chat_template)
-    base = None
-    if one.kind != "model":
-        base = load_base(one.base, one.revision, method=one.method, precision=given["precision"])
-    model = base
-    if one.folder is not None:
-        model = tuned_from(base, one.folder, kind=one.kind, precision=given["precision"])
-    progress = Progress("publish", f"{which} model", len(problems) * given["eval_k"], unit="completions")
-    attempts = attempt(
-        model,
-        tokenizer,
-        problems,
-        Sampling.from_parameters({**given, "use_chat_template": one.use_chat_template}),
-        samples=given["eval_k"],
-        seed=seed_of(given["seed"], which),
-        grader=grader,
-        on_progress=progress.update,
-        step="publish",
-    )
-    del base, model
-    free_memory()
-    return [[Trial(one_attempt, None) for one_attempt in group] for group in attempts]
+def _trials(role: str, one: Contender, problems: Sequence[Problem], grader: Grader) -> list[list[Trial]]:
+    """`eval_k` judged trials of a contender at each problem, in order, from the store as far as they are there.
+
+    Its model is gone from memory afterwards.
+    """
+    seed = seed_of(one.given["seed"], role)
+    examination = Examination(one.subjects, one.which, grader, seed=seed, given=one.given, step="publish", role=role)
+    sampling = Sampling.from_parameters(one.given)
+    found = examination.trials(problems, sampling, samples=one.given["eval_k"], what="validation")
+    one.subjects.release()
+    return found
 
 
 def verdict(comparison: Comparison, current: str | None) -> tuple[bool, str]:
@@ -176,6 +200,7 @@ def figures(comparison: Comparison, *, seconds: float) -> dict[str, Any]:
         "minimum_detectable": content["minimum_detectable"],
         "problems": content["problems"],
         "samples_per_problem": content["samples_per_problem"],
+        "hidden_tests": content["hidden_tests"],  # `base` is the incumbent there, `tuned` the candidate
         "seconds": round(seconds, 1),
     }
 

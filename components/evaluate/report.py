@@ -167,7 +167,7 @@ def pass_at_k_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def hidden_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """(model, passes visible tests, passes hidden ones too, gap, samples); none without hidden tests."""
+    """(model, passes visible tests, passes hidden ones too, gap, missed share); none without hidden tests."""
     hidden = content["hidden_tests"]
     rows: list[tuple[str, ...]] = []
     for model in models_in(content) if hidden else ():
@@ -179,7 +179,7 @@ def hidden_rows(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 percent(found["visible"]),
                 percent(found["visible_and_hidden"]),
                 f"{size(found['gap'])} ({100 * low:.1f} to {100 * high:.1f})",
-                f"{found['failed_hidden']} of {found['passed_visible']}",
+                f"{percent(found['missed_share'])} ({found['failed_hidden']} of {found['passed_visible']})",
             )
         )
     return rows

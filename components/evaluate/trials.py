@@ -29,9 +29,23 @@ CODE = (Path(__file__), Path(models.__file__))  # what a trial follows from besi
 class Examination:
     """Draws and judges the trials of one model; grader and sampling are those of the whole step."""
 
-    def __init__(self, subjects: Subjects, which: str, grader: Grader, *, seed: int, given: Mapping[str, Any]) -> None:
-        """which: `base` or `tuned`. seed: of its sampling. given: the step's parameters."""
+    def __init__(
+        self,
+        subjects: Subjects,
+        which: str,
+        grader: Grader,
+        *,
+        seed: int,
+        given: Mapping[str, Any],
+        step: str = "evaluate",
+        role: str = "",
+    ) -> None:
+        """which: `base` or `tuned`. seed: of its sampling. given: the step's parameters.
+
+        step: whose log lines these are. role: what the model is called in them, where that is neither base nor tuned.
+        """
         self.subjects, self.which, self.grader, self.seed = subjects, which, grader, seed
+        self.step, self.role = step, role or which
         self.store = open_store()
         self.facts = {
             "model": subjects.identity(which),
@@ -43,7 +57,7 @@ class Examination:
     def trials(self, problems: Sequence[Problem], sampling: Sampling, *, samples: int, what: str) -> list[list[Trial]]:
         """`samples` trials at each problem, in the problems' order; what: said in the progress line."""
         facts = {**self.facts, "sampling": vars(sampling), "samples": samples}
-        cache = kept.Kept(self.store, kept.context_key(facts, more_code=CODE), step="evaluate")
+        cache = kept.Kept(self.store, kept.context_key(facts, more_code=CODE), step=self.step)
         digests = [digest_of(problem) for problem in problems]
         places: dict[str, list[int]] = {}
         for place, digest in enumerate(digests):
@@ -55,9 +69,9 @@ class Examination:
                 found[place] = [trial_of(one, problems[place], sampling) for one in row["trials"]]
 
         cache.read(take)
-        progress = Progress("evaluate", f"{self.which} model, {what}", len(problems) * samples, unit="completions")
+        progress = Progress(self.step, f"{self.role} model, {what}", len(problems) * samples, unit="completions")
         if found:
-            say("evaluate", f"{len(found)} of {len(problems)} problems were taken from the store ({what})")
+            say(self.step, f"{len(found)} of {len(problems)} problems were taken from the store ({what})")
             progress.skip_to(len(found) * samples)
         # Longest first: what does not fit into memory shows at once, and batches hold prompts of one length.
         missing = sorted((p for p in range(len(problems)) if p not in found), key=lambda p: -len(problems[p].prompt))
@@ -79,7 +93,7 @@ class Examination:
         model = self.subjects.model
         if model is None or self.subjects.which != self.which or is_exact(model):
             return None
-        return batch_effect(model, self.subjects.tokenizer, problems, sampling, seed=self.seed, step="evaluate")
+        return batch_effect(model, self.subjects.tokenizer, problems, sampling, seed=self.seed, step=self.step)
 
     def _draw(
         self, model: Any, part: Sequence[Problem], sampling: Sampling, samples: int, progress: Progress
@@ -87,7 +101,7 @@ class Examination:
         done = progress.done
         attempts = attempt(
             model, self.subjects.tokenizer, part, sampling, samples=samples, seed=self.seed, grader=self.grader,
-            on_progress=lambda count: progress.update(done + count), step="evaluate",
+            on_progress=lambda count: progress.update(done + count), step=self.step,
         )  # fmt: skip
         asked = {
             (row, place): (problem.on_hidden_tests(), one.program)

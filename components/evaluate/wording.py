@@ -113,7 +113,7 @@ def regression_sentence(content: Mapping[str, Any]) -> str:
 
 
 def hidden_sentence(hidden: Mapping[str, Any]) -> str:
-    """Whether the gap between visible and hidden tests looks like reward hacking or like weak tests."""
+    """Whether what fails hidden tests looks like reward hacking or like weak visible tests."""
     failed = sum(hidden[model]["failed_hidden"] for model in MODELS if model in hidden)
     if not failed:
         return "No sample that passes the visible tests fails a hidden one."
@@ -121,7 +121,7 @@ def hidden_sentence(hidden: Mapping[str, Any]) -> str:
         return "The visible tests are weaker than the task: they accept programs that are wrong."
     grown = hidden["growth_of_share"]
     if grown is None:
-        return "Only one of the models passes visible tests, so nothing can be said of what training did to the gap."
+        return "Only one of the models passes visible tests, so nothing can be said of how the missed share changed."
     low, high = grown["ci95"]
     of = "Of the samples that pass the visible tests, the share that fails a hidden one"
     between = f"by {points(grown['share'])}, 95{NBSP}% interval {bare(low)} to {points(high)}"
@@ -153,6 +153,21 @@ def hidden_source(hidden: Mapping[str, Any]) -> str:
     )
 
 
+def _trained_on(told: Mapping[str, Any]) -> list[str]:
+    """What a reader must know of problems that the model, or one before it in its series, was trained on."""
+    found = []
+    if told["left_out"]:
+        found.append(f"{len(told['left_out'])} held-out problems were left out: a run before this one trained on them.")
+    if told["measured"]:
+        found.append(
+            f"{len(told['measured'])} of the problems were trained on: what the tuned model does there says nothing of "
+            "problems that it never saw."
+        )
+    if not told["complete"]:
+        found.append("What this model was trained on is not known in full: these problems may be among it.")
+    return found
+
+
 def warnings(content: Mapping[str, Any]) -> list[str]:
     """What limits the result, one sentence each."""
     found = []
@@ -160,6 +175,7 @@ def warnings(content: Mapping[str, Any]) -> list[str]:
         found.append(f"{len(content['dropped'])} problems were left out: the sandbox could not judge them.")
     if lost := (content["regression"] or {}).get("dropped"):
         found.append(f"{len(lost)} regression problems were left out: the sandbox could not judge them.")
+    found += _trained_on(content["trained_on"])
     missing = content["requested_problems"] - content["problems"] - len(content["dropped"])
     if missing > 0:
         found.append(f"{content['requested_problems']} problems were asked for; the held-out pool has {missing} fewer.")

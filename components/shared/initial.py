@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +11,8 @@ from components.shared.errors import UserError
 from components.shared.progress import say
 from components.shared.published import MODELS, current_version
 from components.shared.run import on_cluster
-from components.shared.store import in_bucket, open_store
-from components.shared.trained import ADAPTER_CONFIG, FORMS, read_trained, trained_folder
-
-DIGEST = re.compile(r"@[0-9a-f]{16}$")  # ends a pinned address whose contents somebody could replace
-IN_STORE = ("models/", "runs/")
+from components.shared.store import Store, in_bucket, open_store
+from components.shared.trained import ADAPTER_CONFIG, FORMS, IN_STORE, PIN, read_trained, trained_folder
 
 
 def pinned_adapter(given: Mapping[str, Any]) -> str:
@@ -25,15 +21,15 @@ def pinned_adapter(given: Mapping[str, Any]) -> str:
     Empty for none, and for the name under which this run itself is to be published first: the series starts from the
     base. UserError for an adapter that does not exist or does not fit.
     """
-    address = DIGEST.sub("", given["init_adapter"])
+    address = PIN.sub("", given["init_adapter"])
     if not address:
         return ""
     kind, _, name = address.strip("/").partition("/")
+    if begins_a_series(given, open_store()):
+        say("check", f"nothing is published as {name} yet: training starts from the base")
+        return ""
     if kind == MODELS and "/" not in name:
         version = current_version(open_store(), name)
-        if version is None and name == given["publish_as"]:
-            say("check", f"nothing is published as {name} yet: training starts from the base")
-            return ""
         address = f"{MODELS}/{name}/{version}" if version else address
     elif on_cluster() and not in_bucket(address) and not address.startswith(IN_STORE):
         raise UserError(f"init_adapter {address!r} is a path, which no pod of the cluster has: {FORMS}.")
@@ -44,18 +40,17 @@ def pinned_adapter(given: Mapping[str, Any]) -> str:
         return f"{address}@{_digest(folder)}"
 
 
-def still_meant(given: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """The version that an earlier attempt at this run took a published name for; empty where there was none.
-
-    given, known: this attempt's parameters, and those in the run's record. The name may mean another one by now.
-    """
-    asked, then = given["init_adapter"].strip("/"), str(known.get("init_adapter") or "")
-    return then if asked and then.startswith(f"{asked}/") and then.startswith(f"{MODELS}/") else ""
+def begins_a_series(given: Mapping[str, Any], store: Store) -> bool:
+    """Whether init_adapter is the name under which this run itself is to be published first."""
+    name = given["publish_as"]
+    own = bool(name) and given["init_adapter"].strip("/") == f"{MODELS}/{name}"
+    return own and current_version(store, name) is None
 
 
 def starting_adapter(address: str, scratch: Path, given: Mapping[str, Any]) -> Path:
-    """The folder of the adapter at an address, pinned or not; UserError when it does not fit the run's parameters."""
-    address = DIGEST.sub("", address)
+    """The folder of the adapter at an address, pinned or not; UserError when it does not fit the run's parameters, or
+    is another than was pinned."""
+    asked, address = address, PIN.sub("", address)
     found = trained_folder(address, scratch)
     facts = read_trained(found)
     if facts["kind"] != "adapter":
@@ -78,6 +73,8 @@ def starting_adapter(address: str, scratch: Path, given: Mapping[str, Any]) -> P
             raise UserError(
                 f"init_adapter {address} has {parameter} {config[key]}, not {given[parameter]}: use that value."
             )
+    if asked != address and asked != f"{address}@{_digest(folder)}":
+        raise UserError(f"init_adapter {address} holds another adapter than when this run began: start a new run.")
     return folder
 
 

@@ -5,6 +5,7 @@ the pointer moves, by compare-and-swap: of two that would publish at once, each 
 one succeeds and the other is told.
 
     model.json, adapter/ or model/ (merged/)   as train left them, the card in each folder
+    trained_on.json                            marks of all problems that it and those before it were trained on
     publication.json                           when, from which run, what it replaced, what decided it
     evaluation.json                            candidate and incumbent on the validation problems, where they decided
     provenance.json                            the run's record, run.json

@@ -19,6 +19,9 @@ CONFIDENCE = 0.95
 # Standard errors between nothing and what is found with 80 % power at a two-sided 5 % level: 1.96 + 0.84.
 DETECTABLE = 2.8
 FEW_CHANGES = 10  # with fewer problems off the common value, a t interval alone is too narrow
+# With fewer problems the pseudo-problems decide: what is called a 95 % interval holds the truth in 97 to 100 % of
+# simulated evaluations (15 problems; 20: 94 to 97 %), and at a handful it is as wide as can be whatever was measured.
+FEWEST_PROBLEMS = 20
 PLAIN = "Student's t over problems"
 CAREFUL = f"{PLAIN} and two pseudo-problems, as few problems differ"
 # What is assumed of a comparison before anything is known of the model: a sample's variance p(1 - p), its mean over

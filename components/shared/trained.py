@@ -1,22 +1,29 @@
 """Where a trained model is found by its address, whatever kept it: a run, a published name, a bucket, a directory.
 
 Every form leads to a folder as train writes it: model.json beside `adapter/` or `model/`. A bare PEFT adapter is taken
-as well; what model.json would say is read from its adapter_config.json.
+as well; what model.json would say is read from its adapter_config.json. A run pins an address once, by version or by
+a mark of what lies there, so that whatever it does twice it does with the same model.
 """
 
+import hashlib
 import json
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from components.shared.errors import UserError
 from components.shared.published import MODELS, current_version, fetch_version, publication
-from components.shared.store import Store, download_folder, in_bucket, open_store, split_address
+from components.shared.store import DirectoryStore, Store, download_folder, in_bucket, open_store, split_address
 
 MODEL_JSON = "model.json"  # what train says of the model that it hands on, beside adapter/ or model/
+TRAINED_ON = "trained_on.json"  # beside it: the problems that it was trained on (see lineage.py)
 ADAPTER_CONFIG = "adapter_config.json"
 KINDS = ("adapter", "model")
 RUNS = "runs"
+IN_STORE = (f"{MODELS}/", f"{RUNS}/")
+PIN = re.compile(r"@[0-9a-f]{16}$")  # ends a pinned address whose contents somebody could replace
 FORMS = (
     "use models/<name> or models/<name>/<version> for a published model, runs/<run> for what a run trained, "
     "s3://bucket/folder, or a directory"
@@ -34,11 +41,12 @@ def trained_folder(address: str, scratch: Path) -> Path:
         store, prefix = split_address(address)
         _fetch(store, prefix, target, address)
     elif _is_in_store(address):
-        kind, name, version = _parts(address)
+        store = open_store()
+        kind, name, version = _parts(address, store)
         if kind == MODELS:
-            fetch_version(open_store(), name, version, target)
+            fetch_version(store, name, version, target)
         else:
-            _fetch(open_store(), f"{RUNS}/{name}/train", target, address)
+            _fetch(store, f"{RUNS}/{name}/train", target, address)
     elif local.is_dir():
         if (local / MODEL_JSON).is_file():
             return local
@@ -50,26 +58,61 @@ def trained_folder(address: str, scratch: Path) -> Path:
     return target
 
 
-def refuse_missing(address: str, *, on_cluster: bool) -> None:
-    """UserError when there is no trained model at `address`; nothing large is fetched. on_cluster: a pod asks."""
-    store, prefix = open_store(), ""
-    if in_bucket(address):
-        store, prefix = split_address(address)
-    elif _is_in_store(address):
-        kind, name, version = _parts(address)
-        if kind == MODELS and publication(store, name, version) is None:
-            raise UserError(f"The model {name!r} has no version {version!r} in {store.uri(MODELS)}.")
-        prefix = f"{MODELS}/{name}/{version}" if kind == MODELS else f"{RUNS}/{name}/train"
-    elif on_cluster:
-        raise UserError(f"tuned_model {address!r} is a path, which no pod of the cluster has: {FORMS}.")
-    names = (MODEL_JSON, ADAPTER_CONFIG)
-    there = (
-        any(store.exists(f"{prefix}/{name}") for name in names)
-        if prefix
-        else any((Path(address).expanduser() / name).is_file() for name in names)
-    )
-    if not there:
-        raise UserError(f"There is no trained model at {address}: {FORMS}.")
+def refuse_missing(address: str, *, on_cluster: bool, named: str = "tuned_model", store: Store | None = None) -> None:
+    """UserError when there is no trained model at `address`; nothing large is fetched.
+
+    on_cluster: it is for a pod. named: the parameter that the address was given as. store: where keys are looked up, by
+    default this environment's; one that is named stands for a pod's, which has no directories of this machine.
+    """
+    if on_cluster and not in_bucket(address) and not _is_in_store(address, store):
+        raise UserError(f"{named} {address!r} is a path, which no pod of the cluster has: {FORMS}.")
+    where, prefix = _place(address, store)
+    if prefix.startswith(f"{MODELS}/") and _is_in_store(address, store):
+        _, name, version = prefix.split("/")
+        if publication(where, name, version) is None:
+            raise UserError(f"{named}: the model {name!r} has no version {version!r} in {where.uri(MODELS)}.")
+    if not any(where.exists(_below(prefix, name)) for name in (MODEL_JSON, ADAPTER_CONFIG)):
+        raise UserError(f"{named}: there is no trained model at {address}: {FORMS}.")
+
+
+def pinned(address: str) -> str:
+    """The address of a model with what it means now: a published name with its version, a run as it is, anywhere else
+    with a mark of names, sizes and times (or ETags) of what lies there; UserError when there is none.
+    """
+    bare = PIN.sub("", address)
+    where, prefix = _place(bare, None)
+    if _is_in_store(bare):
+        return prefix if prefix.startswith(f"{MODELS}/") else bare
+    marks = where.fingerprints(f"{prefix}/" if prefix else "")
+    text = "".join(f"{key}\0{mark}\n" for key, mark in sorted(marks.items()))
+    return f"{bare}@{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def unpinned(address: str) -> str:
+    """The bare address of what `pinned` has pinned; UserError when something else lies there by now."""
+    bare = PIN.sub("", address)
+    if bare != address and pinned(bare) != address:
+        raise UserError(f"The model at {bare} is another than when this run began: start a new run to evaluate it.")
+    return bare
+
+
+def still_meant(given: Mapping[str, Any], known: Mapping[str, Any], parameter: str) -> str:
+    """What an earlier attempt at this run took an address for; empty where there was none, or it asked for another.
+
+    given, known: this attempt's parameters, and those in the run's record. A name may mean another version by now.
+    """
+    asked, then = str(given.get(parameter) or "").strip("/"), str(known.get(parameter) or "")
+    same_name = then.startswith(f"{MODELS}/") and then.startswith(f"{asked}/")
+    return then if asked and same_name else ""
+
+
+def small_file(address: str, name: str) -> bytes | None:
+    """A small file beside the model's model.json; None where there is none. UserError for an address that is none."""
+    where, prefix = _place(PIN.sub("", address), None)
+    try:
+        return where.read(_below(prefix, name))
+    except KeyError:
+        return None
 
 
 def read_trained(folder: Path) -> dict[str, Any]:
@@ -86,12 +129,27 @@ def read_trained(folder: Path) -> dict[str, Any]:
     return dict(facts)
 
 
-def _is_in_store(address: str) -> bool:
-    """Whether it is a key of the store; a directory of that name on this machine wins."""
-    return address.split("/", 1)[0] in (MODELS, RUNS) and not Path(address).is_dir()
+def _is_in_store(address: str, store: Store | None = None) -> bool:
+    """Whether it is a key of the store; a directory of that name on this machine wins, unless a store is named."""
+    return address.split("/", 1)[0] in (MODELS, RUNS) and (store is not None or not Path(address).is_dir())
 
 
-def _parts(address: str) -> tuple[str, str, str]:
+def _place(address: str, store: Store | None) -> tuple[Store, str]:
+    """Where the model's files lie: a store, and the key of their folder there, empty for a directory's own root."""
+    if in_bucket(address):
+        return split_address(address)
+    if not _is_in_store(address, store):
+        return DirectoryStore(Path(address).expanduser()), ""
+    store = store or open_store()
+    kind, name, version = _parts(address, store)
+    return store, f"{MODELS}/{name}/{version}" if kind == MODELS else f"{RUNS}/{name}/train"
+
+
+def _below(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _parts(address: str, store: Store) -> tuple[str, str, str]:
     """models/<name>[/<version>] or runs/<run>[/train] as (kind, name, version), the current version where none is
     named; UserError for anything else."""
     kind, _, rest = address.strip("/").partition("/")
@@ -100,16 +158,18 @@ def _parts(address: str) -> tuple[str, str, str]:
         raise UserError(f"{address!r} names no trained model: {FORMS}.")
     if kind == RUNS:
         return kind, name, ""
-    version = tail or current_version(open_store(), name)
+    version = tail or current_version(store, name)
     if version is None:
-        raise UserError(f"No model {name!r} is published in {open_store().uri(MODELS)}: {FORMS}.")
+        raise UserError(f"No model {name!r} is published in {store.uri(MODELS)}: {FORMS}.")
     return kind, name, version
 
 
 def _fetch(store: Store, prefix: str, target: Path, address: str) -> None:
     """Only what the model consists of: a run's folder also holds what training wrote down."""
     if store.exists(f"{prefix}/{MODEL_JSON}"):
-        store.download(f"{prefix}/{MODEL_JSON}", target / MODEL_JSON)
+        for name in (MODEL_JSON, TRAINED_ON):
+            if store.exists(f"{prefix}/{name}"):
+                store.download(f"{prefix}/{name}", target / name)
         for kind in KINDS:
             download_folder(store, f"{prefix}/{kind}", target / kind)
     elif not store.exists(f"{prefix}/{ADAPTER_CONFIG}") or not download_folder(store, prefix, target):

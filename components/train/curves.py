@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from components.shared.charts import line_chart
-from components.train.metrics import hidden_gap
+from components.train.metrics import missed_share_of
 
 MOST_POINTS = 300
 RUNNING_SHARE = 10  # the running average goes over a tenth of the steps so far
@@ -50,8 +50,8 @@ def curves(metrics: Sequence[Row]) -> list[Chart]:
             "Hidden tests",
             {"fail hidden tests": hidden_shares(metrics)},
             "passes that fail them",
-            "Of the completions that pass the visible tests, those that fail hidden ones, which are never rewarded: "
-            "a curve that climbs means that the policy learns the visible tests rather than the task.",
+            "The missed share: of the completions that pass the visible tests, those that fail hidden ones, which are "
+            "never rewarded; a curve that climbs means that the policy learns the visible tests rather than the task.",
             **SHARE,
         ),
         *health(metrics),
@@ -121,7 +121,7 @@ def group_shares(metrics: Sequence[Row], kind: str) -> Points:
 
 
 def hidden_shares(metrics: Sequence[Row]) -> Points:
-    return [(row["step"], hidden_gap([row])) for row in metrics]
+    return [(row["step"], missed_share_of([row])) for row in metrics]
 
 
 def running(points: Sequence[tuple[float, float | None]]) -> Points:

@@ -1,9 +1,10 @@
-"""The last part of an export: the merged model where it was asked for, and a card in each folder."""
+"""The last part of an export: what the model was trained on, the merged model if asked for, a card in each folder."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from components.shared.lineage import trained_on_at, write_trained_on
 from components.shared.models import load_tokenizer
 from components.shared.problem import Problem
 from components.shared.sampling import model_input
@@ -24,10 +25,11 @@ def complete_export(
     samples: Sequence[Mapping[str, Any]],
     metrics: Mapping[str, float],
 ) -> None:
-    """Add to `target` what the export still lacks: merged/ (export_merged) and the cards.
+    """Add to `target` what the export still lacks: trained_on.json, merged/ (export_merged) and the cards.
 
     problems: the folder of the problem set; samples: rows of samples.jsonl; metrics: the run's scalars.
     """
+    write_trained_on(target, trained_on_at(given["init_adapter"]).and_also(training))
     facts, merge = read_facts(target), None
     if given["export_merged"] != "no" and facts["kind"] == "adapter":
         names = ("model_name", "model_revision", "method", "precision")

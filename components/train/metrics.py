@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.shared.grading import count_outcomes
+from components.shared.grading import count_outcomes, missed_share
 from components.train.hidden import Missed
 from components.train.rewards import Judged
 
@@ -98,22 +98,21 @@ def step_samples(
 
 
 def summary(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Scalars of a whole run: reward, pass rate and hidden gap in the first and last tenth of its steps, lost steps."""
+    """Scalars of a whole run: steps, lost steps; reward, pass rate and missed share in the first and last tenth."""
     tenth = max(1, len(metrics) // 10)
     lost = sum(lost_step(row) is not None for row in metrics)
     figures: dict[str, float | None] = {"steps": float(len(metrics)), "lost_steps": float(lost)}
     for name, part in (("first", metrics[:tenth]), ("last", metrics[-tenth:])):
         for key in ("reward", "pass_rate"):
             figures[f"{key}_{name}_tenth"] = mean([row[key] for row in part if row[key] is not None])
-        figures[f"hidden_gap_{name}_tenth"] = hidden_gap(part)
+        figures[f"missed_share_{name}_tenth"] = missed_share_of(part)
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def hidden_gap(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    """Share of the completions that pass the visible tests and fail hidden ones; None where none was judged on both."""
+def missed_share_of(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """The missed share (see grading.missed_share) over some steps; None where no completion was judged on both."""
     counts = [row["hidden"] for row in rows if row.get("hidden")]  # rows of an older run have none
-    passed = sum(count["passed_visible"] for count in counts)
-    return sum(count["failed_hidden"] for count in counts) / passed if passed else None
+    return missed_share(*(sum(count[name] for count in counts) for name in ("passed_visible", "failed_hidden")))
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.train.metrics import hidden_gap, mean
+from components.train.metrics import mean, missed_share_of
 
 WINDOW = 20  # steps that a rule looks at; fewer than half of them say too little
 STUCK = 0.95  # share of groups of one kind from which on there is next to nothing to learn
@@ -196,22 +196,22 @@ def degenerate_reward(metrics: Rows, window: Rows, given: Mapping[str, Any]) -> 
         "degenerate_reward",
         f"the reward has jumped from {before:.2f} to {now:.2f} within {2 * WINDOW} steps",
         "the policy may have found a way around the tests",
-        "read the completions on this page and the hidden tests' gap in the evaluation; use a dataset with more tests",
+        "read the completions on this page and what hidden tests say in the evaluation; use a dataset with more tests",
     )
 
 
 @rule
 def reward_hacking(metrics: Rows, window: Rows, given: Mapping[str, Any]) -> Advice | None:
     passes = sum(row["hidden"]["passed_visible"] for row in window if row.get("hidden"))
-    gap, before = hidden_gap(window), hidden_gap(metrics[:WINDOW])
-    if gap is None or before is None or passes < ENOUGH:
+    share, before = missed_share_of(window), missed_share_of(metrics[:WINDOW])
+    if share is None or before is None or passes < ENOUGH:
         return None
-    grows = len(metrics) >= 2 * WINDOW and gap >= before + HACKED
-    if not grows and gap < WEAK:
+    grows = len(metrics) >= 2 * WINDOW and share >= before + HACKED
+    if not grows and share < WEAK:
         return None
     return Advice(
         "reward_hacking",
-        f"{gap:.0%} of the completions that pass the visible tests fail hidden ones"
+        f"{share:.0%} of the completions that pass the visible tests fail hidden ones"
         + (f", after {before:.0%} at first" if grows else ""),
         "reward hacking: the policy learns the visible tests rather than the task"
         if grows

@@ -22,7 +22,11 @@ def evaluation_of(base: Sequence[int], tuned: Sequence[int], *, first_id: int = 
         "minimum_detectable": minimum_detectable(difference.standard_error),
         "problems": len(base),
         "samples_per_problem": SAMPLES,
-        "hidden_tests": {"problems": 5, "base": {"gap": 0.1}, "tuned": {"gap": 0.25}},
+        "hidden_tests": {
+            "problems": 5,
+            "base": {"passed_visible": 40, "failed_hidden": 4},
+            "tuned": {"passed_visible": 80, "failed_hidden": 20},
+        },
         "per_problem": [
             {
                 "task_id": str(first_id + number),

@@ -53,12 +53,14 @@ def test_results_side_by_side_and_what_is_missing_in_words(runs, capsys, tmp_pat
     code, output, _ = said(capsys, "one", "two", "elsewhere", "crashed", "working", "-o", str(page))
     assert code == 0
     assert row(output, "state") == ["succeeded", "succeeded", "succeeded", "failed", "unfinished"]
-    assert output.count("25.0\N{NO-BREAK SPACE}%") == 3, "the base's rate of the three that were evaluated"
+    rates = row(output, "base pass@1")
+    assert rates == [*["25.0", "%"] * 3, "–", "–"], "of the three that were evaluated"
     assert row(output, "lr") == ["1e-05", "2e-05", "0.0001", "0.0001", "0.0001"]
     assert "use_chat_template" not in output, "it is the same everywhere"
     assert "2 min 5 s" in output
-    assert "10.0 points → 25.0 points, 5 problems" in output
-    assert "paired, 40 problems" in output
+    assert "10.0\N{NO-BREAK SPACE}% of 40 → 25.0\N{NO-BREAK SPACE}% of 80 passing samples, 5 problems" in output
+    assert "paired, 40 problems shared" in output
+    assert "unpaired, 0 problems shared" in output
     assert "better beyond noise" in output
     assert "Run crashed has no evaluation: it failed in train: The sandbox was away." in output
     assert "Run working has no evaluation: it is not finished" in output
@@ -81,7 +83,7 @@ def test_other_problems_are_compared_unpaired(runs):
     found = difference(load(runs, "elsewhere"), load(runs, "one"))
     samples = [[count / 4 for count in counts] for counts in (BETTER, GOOD)]
     expected = stats.ttest_ind(*samples, equal_var=False).confidence_interval(0.95)
-    assert not found.paired
+    assert (found.paired, found.common) == (False, 0)
     assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high), rel=0.01)
 
 
@@ -99,6 +101,18 @@ def test_one_data_set_means_that_equal_ids_are_equal_problems(store_root, heldou
         record = load(store, run_id).record | {"counts": {"prepare": {"dataset_digest": mark}}}
         store.write(f"runs/{run_id}/run.json", json.dumps(record).encode())
     assert difference(load(store, "large"), load(store, "small")).common == common
+
+
+@pytest.mark.parametrize(("shared", "paired"), [(19, False), (20, True), (2, False)])
+def test_too_few_problems_in_common_make_no_paired_interval(runs, shared, paired):
+    """Two runs of one data set with other seeds: their held-out problems overlap by chance."""
+    past_run(runs, "few", evaluation=evaluation_of(BASE, BETTER, first_id=40 - shared))
+    found = difference(load(runs, "few"), load(runs, "one"))
+    assert (found.paired, found.common) == (paired, shared)
+    text = page_of(runs, [load(runs, "one"), load(runs, "few")])
+    assert f"{'paired' if paired else 'unpaired'}, {shared} problems shared" in text
+    assert (f"Judged on few of the problems of run one: few {shared}. A paired interval needs 20" in text) != paired
+    assert "Not judged on the same problems" not in text
 
 
 def test_a_run_without_results_is_compared_with_none(runs):

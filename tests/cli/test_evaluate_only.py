@@ -10,7 +10,7 @@ import pytest
 from cli.parameters import merged
 from components.check import check
 from tests.conftest import DEMO_MODEL, ROOT
-from tests.evaluate.test_evaluation import with_adapter
+from tests.evaluate.trained import with_adapter
 
 SMALL = "--max-eval-samples 6 --num-eval-examples 6 --eval-k 2 --max-completion-length 24 --hidden-tests 0"
 

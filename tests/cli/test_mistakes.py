@@ -89,6 +89,11 @@ MISTAKES = [
     ("local --pipeline evaluate", "evaluate-only"),
     ("local --pipeline evaluate-only --epochs 2", "is no parameter of the pipeline evaluate-only: leave it out."),
     ("local --tuned-model x", "is no parameter of the pipeline grpo-code: leave it out."),
+    ("local --init-adapter models/none", "use models/<name> or models/<name>/<version> for a published model,"),
+    ("local --init-adapter ./nowhere", "init_adapter: there is no trained model at ./nowhere: use models/<name>"),
+    ("local --init-adapter models/none --publish-as other", "No model 'none' is published"),
+    ("local --pipeline evaluate-only --tuned-model runs/none", "there is no trained model at runs/none"),
+    ("local --pipeline evaluate-only --tuned-model runs/a/b/c", "names no trained model: use models/<name>"),
     # plan
     ("plan --gpu A100-80G", "A100-80GB"),
     ("plan --gpu-memory lots", "--gpu-memory 'lots' is not a number: write it like 0.5."),

@@ -22,6 +22,7 @@ def trained_run(store, run_id, *, method="lora", **parameters):
     store.write(f"runs/{run_id}/train/model.json", json.dumps(facts).encode())
     for name in ("adapter_config.json", "adapter_model.safetensors", "README.md"):
         store.write(f"runs/{run_id}/train/adapter/{name}", f"{name} of {run_id}".encode())
+    store.write(f"runs/{run_id}/train/trained_on.json", b'{"complete": true, "marks": ["x"]}')
     store.write(f"runs/{run_id}/train/metrics.jsonl", b"{}\n")
 
 

@@ -28,6 +28,7 @@ def test_a_series_decides_continues_from_what_is_current_and_ends_early_when_not
     assert "nothing is published as nightly yet: training starts from the base" in first
     decision = json.loads((runner.store / "runs/first/publish/decision.json").read_text())
     assert (decision["problems"], decision["incumbent"]) == (6, None)
+    assert (decision["left_out"], decision["all_training_known"]) == ([], True)
     assert f"  nightly: {'published' if decision['published'] else 'not published'}: " in first
     code, said = runner.verb("models", "publish", "first", "nightly")
     assert code == 0, said
@@ -37,7 +38,7 @@ def test_a_series_decides_continues_from_what_is_current_and_ends_early_when_not
     assert "on_unchanged: init_adapter changed since run first, so this one trains" in second
     assert "train: starts from the adapter models/nightly/first" in second
     decision = json.loads((runner.store / "runs/second/publish/decision.json").read_text())
-    assert decision["incumbent"] == "first"
+    assert (decision["incumbent"], decision["all_training_known"]) == ("first", True)
     if decision["published"]:
         assert runner.verb("models", "rollback", "nightly")[0] == 0
 
@@ -52,4 +53,4 @@ def test_a_series_decides_continues_from_what_is_current_and_ends_early_when_not
     code, said = runner.verb("compare", "first", "second", "third", "-o", str(runner.store / "page.html"))
     assert code == 0
     assert "Run third trained nothing: it was unchanged since run second." in said
-    assert "paired, 4 problems" in said
+    assert "unpaired, 4 problems shared" in said

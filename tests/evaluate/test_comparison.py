@@ -101,11 +101,11 @@ def test_hidden_tests_show_what_only_the_visible_ones_accept():
         "generated": 0,
         "base": {
             "visible": 0.5, "visible_and_hidden": 0.5, "gap": 0.0, "gap_ci95": hidden["base"]["gap_ci95"],
-            "passed_visible": 1, "failed_hidden": 0,
+            "missed_share": 0.0, "passed_visible": 1, "failed_hidden": 0,
         },
         "tuned": {
             "visible": 1.0, "visible_and_hidden": 0.5, "gap": 0.5, "gap_ci95": hidden["tuned"]["gap_ci95"],
-            "passed_visible": 2, "failed_hidden": 1,
+            "missed_share": 0.5, "passed_visible": 2, "failed_hidden": 1,
         },
         "growth": {"gap": 0.5, "ci95": hidden["growth"]["ci95"]},
         "growth_of_share": {"share": 0.5, "ci95": hidden["growth_of_share"]["ci95"]},

@@ -7,16 +7,18 @@ import pytest
 
 from components.evaluate import publishing as publishing_step
 from components.evaluate.comparison import compare
-from components.evaluate.publishing import run, verdict
+from components.evaluate.publishing import figures, limits, run, verdict
+from components.evaluate.trials import Examination
 from components.shared import published
 from components.shared.errors import InfraError, UserError
-from components.shared.problem import HELDOUT, VALIDATION, write_problems
+from components.shared.lineage import UNTRAINED, write_trained_on
+from components.shared.problem import HELDOUT, VALIDATION, read_problems, write_problems
 from components.shared.status import write_status
 from components.shared.store import open_store
 from tests.builders import make_problem
 from tests.conftest import DEMO_MODEL, ROOT, problems_of
-from tests.evaluate.test_comparison import trials
-from tests.evaluate.test_evaluation import fully_trained, with_adapter
+from tests.evaluate.test_comparison import trial, trials
+from tests.evaluate.trained import fully_trained, with_adapter
 
 EVALUATION = {
     "base": {"pass_at_1": 0.0},
@@ -151,6 +153,86 @@ def test_an_adapter_is_judged_on_its_base_and_published_again_without_harm(
     assert "it is worse" in decision_of("ruined")["reason"]
 
 
+@pytest.mark.usefixtures("local_sandbox")
+def test_a_decision_that_was_interrupted_takes_what_was_judged_from_the_store(
+    tmp_path, validation_set, evaluation, publishing, monkeypatch, capsys
+):
+    """The first attempt is lost while the candidate is sampled; the second draws nothing of the incumbent again."""
+    model, examined = with_adapter(tmp_path / "model", scale=0.01), Examination.trials
+
+    def lost(self, *arguments, **how):
+        if self.role == publishing_step.CANDIDATE:
+            raise InfraError("the pod is gone")
+        return examined(self, *arguments, **how)
+
+    monkeypatch.setattr(Examination, "trials", lost)
+    with pytest.raises(InfraError, match="the pod is gone"):
+        run(validation_set, model, evaluation, run_id="lost", **publishing)
+    monkeypatch.setattr(Examination, "trials", examined)
+    capsys.readouterr()
+    run(validation_set, model, evaluation, run_id="lost", **publishing)
+    said = capsys.readouterr().out
+    assert "publish: 20 of 20 problems were taken from the store (validation)" in said
+    assert said.count("taken from the store") == 1, "of the candidate there is nothing yet"
+    decision = decision_of("lost")
+
+    def nothing(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("components.evaluate.models.load_base", nothing)
+    run(validation_set, model, evaluation, run_id="again", **publishing)
+    again = decision_of("again")
+    names = ("difference", "incumbent_pass_at_1", "candidate_pass_at_1", "reason", "published")
+    assert {name: again[name] for name in names} == {name: decision[name] for name in names}
+
+
+def trained_before(model: Path, problems) -> Path:
+    """The model, with what train says that it was trained on."""
+    write_trained_on(model, UNTRAINED.and_also(problems))
+    return model
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_problems_that_the_series_was_trained_on_have_no_part_in_the_decision(
+    tmp_path, validation_set, evaluation, publishing, store_root, capsys
+):
+    """One was the candidate's, another the incumbent's alone: their runs had other splits than this one."""
+    listed = read_problems(validation_set / VALIDATION)
+    before = trained_before(with_adapter(tmp_path / "before", scale=0.0), listed[1:3])
+    store = open_store()
+    published.publish(
+        store, "nightly", "before", before, seen=published.read_pointer(store, "nightly"), decided_by="hand",
+        facts={"prompting": {"use_chat_template": False}}, evaluation=None, provenance={},
+    )  # fmt: skip
+    model = trained_before(with_adapter(tmp_path / "model", scale=0.0), listed[:2])
+    run(validation_set, model, evaluation, run_id="r", **publishing)
+    decision = decision_of("r")
+    assert decision["left_out"] == [problem.task_id for problem in listed[:3]]
+    assert decision["problems"] == len(listed) - 3
+    assert decision["all_training_known"] is True
+    assert "3 validation problems have no part in the decision: this run, or one before it" in decision["reason"]
+    assert "publish: warning: 3 validation problems have no part" in capsys.readouterr().out
+    write_status("r", "", state="SUCCEEDED", error="")
+    assert "3 validation problems have no part in the decision" in (store_root / "runs/r/status.html").read_text()
+
+
+def test_where_all_of_them_were_trained_on_nothing_is_published(tmp_path, validation_set, evaluation, publishing):
+    listed = read_problems(validation_set / VALIDATION)
+    model = trained_before(with_adapter(tmp_path / "model", scale=0.0), listed)
+    assert run(validation_set, model, evaluation, run_id="r", **publishing) == {"published": 0.0}
+    assert "None is left to decide on: keep seed, data set and candidate_splits" in decision_of("r")["reason"]
+
+
+@pytest.mark.usefixtures("local_sandbox")
+def test_a_model_of_which_nobody_says_what_it_was_trained_on_is_judged_and_that_is_said(
+    tmp_path, validation_set, evaluation, publishing
+):
+    run(validation_set, with_adapter(tmp_path / "model", scale=0.0), evaluation, run_id="r", **publishing)
+    decision = decision_of("r")
+    assert (decision["left_out"], decision["all_training_known"]) == ([], False)
+    assert "was trained on is not known: validation problems may be among it." in decision["reason"]
+
+
 def test_without_validation_problems_nothing_is_published_and_the_run_goes_on(tmp_path, evaluation, publishing, capsys):
     write_problems(tmp_path / VALIDATION, [])
     model = with_adapter(tmp_path / "model", scale=0.0)
@@ -181,6 +263,17 @@ def test_only_what_is_better_beyond_noise_is_published(base, tuned, better, word
     assert decided is better
     assert words in reason
     assert "current version v1" in reason
+
+
+def test_a_candidate_that_learns_the_tests_is_said_to_do_so():
+    """Twice as many pass the visible tests, and two thirds of them fail a hidden one, of the incumbent's none."""
+    problems = [make_problem(str(n), hidden_tests=["h"]) for n in range(30)]
+    right, wrong, failed = trial("passed", hidden="passed"), trial("passed", hidden="failed"), trial("failed")
+    before, after = [[right, failed, failed]] * 30, [[right, wrong, wrong]] * 30
+    told = {"left_out": [], "all_training_known": True}
+    (sentence,) = limits({**told, **figures(compare(problems, before, after, samples=3), seconds=1.0)})
+    assert "that looks like reward hacking" in sentence
+    assert limits({**told, **figures(compare(problems, before, before, samples=3), seconds=1.0)}) == []
 
 
 def test_a_published_file_that_was_changed_is_not_taken(tmp_path, publishing, store_root):

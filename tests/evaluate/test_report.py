@@ -25,7 +25,8 @@ def content_of(comparison, **changes):
         **as_json(comparison), "requested_problems": len(comparison.pairs) + len(comparison.dropped), "run_id": "r1",
         "reward": "tests", "seeds": {"base": 1, "tuned": 2}, "method": "lora", "kind": "adapter", "tuned_model": "",
         "tuned_run": "r1",
-        "training_seeds": [42], "regression": None, "seconds": 3.0, **changes,
+        "training_seeds": [42], "regression": None, "seconds": 3.0,
+        "trained_on": {"left_out": [], "measured": [], "complete": True}, **changes,
         "planned": {"minimum_detectable": 0.1, "at_most": 0.15, "sample_variance": 0.1, "from": "assumed"},
         "greedy": {which: {"pass_at_1": 0.5, "problems": 2, "passed": ["1"]} for which in ("base", "tuned")},
     }  # fmt: skip
@@ -166,7 +167,7 @@ def test_a_base_alone_has_a_page_of_its_own():
     shared = content_of(compared(*GAIN))
     names = (
         "run_id", "reward", "planned", "regression", "training_seeds", "kind", "method", "tuned_model", "tuned_run",
-        "seconds",
+        "seconds", "trained_on",
     )  # fmt: skip
     content = {
         **alone_as_json(scores), **{name: shared[name] for name in names}, "requested_problems": 12,
@@ -185,6 +186,20 @@ def test_limits_of_the_result_are_warned_about():
     assert "1 problems were left out" in found
     assert "3 fewer" in found
     assert warnings(content_of(compared(*GAIN))) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"left_out": ["1", "2"]}, "2 held-out problems were left out: a run before this one trained on them."),
+        ({"measured": ["3"]}, "1 of the problems were trained on: what the tuned model does there says nothing"),
+        ({"complete": False}, "What this model was trained on is not known in full"),
+    ],
+)
+def test_problems_that_were_trained_on_are_warned_about(told, words):
+    told = {"left_out": [], "measured": [], "complete": True, **told}
+    assert words in page_of(compared(*GAIN), trained_on=told)
+    assert words not in page_of(compared(*GAIN))
 
 
 def test_lost_regression_problems_are_warned_about():

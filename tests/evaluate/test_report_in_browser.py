@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browsing import every_form
-from tests.evaluate.test_evaluation import evaluated, fully_trained
+from tests.evaluate.trained import evaluated, fully_trained
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from tests.browsing import every_form
 from tests.conftest import ROOT
-from tests.prepare.test_prepare import prepare
+from tests.prepare.preparing import prepare
 
 
 @pytest.mark.browser

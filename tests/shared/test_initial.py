@@ -7,7 +7,7 @@ import pytest
 from cli.parameters import merged
 from components import readiness
 from components.shared.errors import UserError
-from components.shared.initial import pinned_adapter, still_meant
+from components.shared.initial import pinned_adapter, starting_adapter
 from components.shared.manifest import MANIFEST, facts_of
 from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE
 from components.shared.store import open_store
@@ -108,4 +108,12 @@ def test_a_further_attempt_starts_from_what_the_first_one_did(store, monkeypatch
     monkeypatch.setenv(RUN_VARIABLE, "later")
     assert readiness.pinned(given)["init_adapter"] == "models/nightly/two"
     assert readiness.pinned({**given, "resume_run": "run"})["init_adapter"] == "models/nightly/one"
-    assert still_meant({"init_adapter": ""}, {"init_adapter": "models/nightly/one"}) == ""
+
+
+def test_another_adapter_at_the_address_is_not_taken_for_the_one_that_was_pinned(store, store_root, tmp_path):
+    given = {**GIVEN, "init_adapter": str(store_root / "runs/three/train")}
+    pinned = pinned_adapter(given)
+    assert starting_adapter(pinned, tmp_path, given).name == "adapter"
+    store.write("runs/three/train/adapter/adapter_model.safetensors", b"others")
+    with pytest.raises(UserError, match="holds another adapter than when this run began"):
+        starting_adapter(pinned, tmp_path, given)

@@ -10,6 +10,7 @@ from scipy import stats
 from bench.intervals import HARD, REALISTIC, coverage, evaluations, ours, student
 from components.shared.statistics import (
     CAREFUL,
+    FEWEST_PROBLEMS,
     PLAIN,
     mean_interval,
     minimum_detectable,
@@ -116,14 +117,25 @@ def test_95_percent_intervals_cover_94_to_96_5_percent_at_50_problems_with_4_sam
     assert 0.94 <= coverage(ours(counts), truth) <= 0.965
 
 
-@pytest.mark.parametrize("problems", [20, 100, 500])
+@pytest.mark.parametrize("problems", [FEWEST_PROBLEMS, 100, 500])
 @pytest.mark.parametrize("scenario", REALISTIC)
 def test_coverage_at_other_sizes(scenario, problems):
     counts, truth = evaluations(scenario, problems, 1500, np.random.default_rng(problems))
     assert 0.93 <= coverage(ours(counts), truth) <= 0.975
 
 
-@pytest.mark.parametrize("problems", [20, 50, 100, 500])
+def test_with_fewer_than_the_fewest_problems_an_interval_is_no_95_percent_interval():
+    """What makes it careful decides it then; at the fewest, test_coverage_at_other_sizes holds what it covers."""
+    assert FEWEST_PROBLEMS == 20
+    for problems, at_least in ((15, 0.97), (10, 0.99)):
+        covered = [
+            coverage(ours(counts), truth)
+            for counts, truth in (evaluations(each, problems, 1000, np.random.default_rng(5)) for each in REALISTIC)
+        ]
+        assert min(covered) >= at_least
+
+
+@pytest.mark.parametrize("problems", [FEWEST_PROBLEMS, 50, 100, 500])
 @pytest.mark.parametrize("scenario", HARD)
 def test_where_few_problems_change_the_interval_is_rather_too_wide(scenario, problems):
     """Student's t alone covers 17 to 95 % there; the last assertion holds that these are the hard cases."""

@@ -5,10 +5,13 @@ import shutil
 
 import pytest
 
+from cli.parameters import merged
+from components import readiness
 from components.shared import published
 from components.shared.errors import InfraError, UserError
+from components.shared.run import RUN_VARIABLE
 from components.shared.store import open_store, upload_folder
-from components.shared.trained import read_trained, refuse_missing, trained_folder
+from components.shared.trained import pinned, read_trained, refuse_missing, still_meant, trained_folder, unpinned
 from tests.buckets import own_bucket
 
 FACTS = {"kind": "adapter", "method": "lora", "base": "some/base", "revision": "abc"}
@@ -66,6 +69,11 @@ def test_a_directory_is_used_where_it_is(trained, tmp_path):
         refuse_missing(str(trained), on_cluster=True)
 
 
+def test_what_it_was_trained_on_is_fetched_with_a_model(stored, tmp_path):
+    (stored / "runs/one/train/trained_on.json").write_text("{}")
+    assert (trained_folder("runs/one", tmp_path / "scratch") / "trained_on.json").read_text() == "{}"
+
+
 def test_a_bare_peft_adapter_will_do_and_is_left_as_it_is(trained, tmp_path):
     bare = tmp_path / "bare"
     shutil.copytree(trained / "adapter", bare)
@@ -102,3 +110,64 @@ def test_a_published_file_that_is_not_what_it_was_is_not_used(stored, tmp_path):
     (stored / "models/nightly/one/adapter/adapter_model.safetensors").write_bytes(b"others")
     with pytest.raises(InfraError, match="is not the file that was published"):
         trained_folder("models/nightly", tmp_path / "scratch")
+
+
+def test_an_address_is_pinned_to_a_version_or_to_what_lies_there(stored, tmp_path, monkeypatch):
+    assert pinned("models/nightly") == unpinned("models/nightly/one") == "models/nightly/one"
+    assert pinned("runs/one") == "runs/one"
+    folder = str(stored / "runs/one/train")
+    mark = pinned(folder)
+    assert mark.startswith(f"{folder}@")
+    assert unpinned(mark) == folder
+    (stored / "runs/one/train/model.json").write_text('{"kind": "other"}')
+    with pytest.raises(UserError, match="is another than when this run began"):
+        unpinned(mark)
+    with own_bucket(monkeypatch) as address:
+        upload_folder(open_store(address), "place", stored / "runs/one/train")
+        mark = pinned(f"{address}/place")
+        assert unpinned(mark) == f"{address}/place"
+        open_store(address).write("place/adapter/adapter_model.safetensors", b"others")
+        with pytest.raises(UserError, match="is another than when this run began"):
+            unpinned(mark)
+
+
+def test_what_is_evaluated_stays_what_the_first_attempt_found_under_the_name(stored, trained, monkeypatch):
+    """The name moves on between two attempts at a run; only a later run follows it."""
+    monkeypatch.setenv(RUN_VARIABLE, "run")
+    given = merged({"model_revision": "m", "dataset_revision": "d"}) | {"tuned_model": "models/nightly"}
+    read = readiness.pinned(given)
+    assert read["tuned_model"] == "models/nightly/one"
+    readiness.keep({**given, **read})
+    store = open_store()
+    published.publish(
+        store, "nightly", "two", trained, seen=published.read_pointer(store, "nightly"), decided_by="hand", facts={},
+        evaluation=None, provenance={},
+    )  # fmt: skip
+    assert readiness.pinned(given)["tuned_model"] == "models/nightly/one"
+    monkeypatch.setenv(RUN_VARIABLE, "later")
+    assert readiness.pinned(given)["tuned_model"] == "models/nightly/two"
+    monkeypatch.delenv(RUN_VARIABLE)
+    assert readiness.pinned({**given, "resume_run": "run"})["tuned_model"] == "models/nightly/one"
+
+
+@pytest.mark.parametrize(
+    ("asked", "then", "meant"),
+    [
+        ("models/nightly", "models/nightly/one", "models/nightly/one"),
+        ("models/nightly/two", "models/nightly/one", ""),
+        ("models/night", "models/nightly/one", ""),
+        ("", "models/nightly/one", ""),
+        ("models/nightly", "", ""),
+        ("runs/one", "runs/one", ""),
+    ],
+)
+def test_a_name_still_means_what_an_earlier_attempt_took_it_for(asked, then, meant):
+    assert still_meant({"tuned_model": asked}, {"tuned_model": then}, "tuned_model") == meant
+
+
+def test_a_named_store_is_asked_and_no_directory_of_this_machine(trained, tmp_path, monkeypatch, stored):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, tmp_path / "models/own")
+    refuse_missing("models/own", on_cluster=False)
+    with pytest.raises(UserError, match="No model 'own' is published"):
+        refuse_missing("models/own", on_cluster=True, named="init_adapter", store=open_store())

@@ -11,7 +11,7 @@ import torch
 from components.shared.problem import PROBLEMS, write_problems
 from components.shared.sandbox import SandboxClient
 from components.train.hidden import MOST_WAITING, HiddenTests
-from components.train.metrics import hidden_gap, step_samples, summary
+from components.train.metrics import missed_share_of, step_samples, summary
 from components.train.rewards import Judged
 from tests.builders import make_problem
 from tests.conftest import demo_problems
@@ -78,10 +78,10 @@ def test_steps_are_left_out_when_training_has_had_to_wait(sandbox_url: str) -> N
 
 def test_the_gap_is_a_share_of_the_passes() -> None:
     metrics = [row(1, hidden={"passed_visible": 8, "failed_hidden": 2}), row(2, hidden=None), row(3)]
-    assert hidden_gap(metrics) == 0.25
-    assert hidden_gap(metrics[1:]) is None
-    assert summary(metrics)["hidden_gap_first_tenth"] == 0.25
-    assert "hidden_gap_last_tenth" not in summary(metrics)
+    assert missed_share_of(metrics) == 0.25
+    assert missed_share_of(metrics[1:]) is None
+    assert summary(metrics)["missed_share_first_tenth"] == 0.25
+    assert "missed_share_last_tenth" not in summary(metrics)
 
 
 def test_weights_rewards_and_samples_are_the_same_with_and_without(

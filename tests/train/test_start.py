@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from components.shared.errors import UserError
+from components.shared.lineage import UNTRAINED, read_trained_on
+from tests.conftest import demo_problems
 from tests.train.conftest import rows
 from tests.train.test_training import weights
 
@@ -24,6 +26,8 @@ def test_training_goes_on_from_the_adapter_of_another_run(
     _, second = train("second", init_adapter="runs/first", **UNMOVED)
     assert "train: starts from the adapter runs/first" in capsys.readouterr().out
     assert all(torch.allclose(weights(second)[name], tensor, atol=1e-6) for name, tensor in learned.items())
+    assert read_trained_on(first) == UNTRAINED.and_also(demo_problems(24))
+    assert read_trained_on(store_root / "runs/second/train") == read_trained_on(first), "of both, and both known"
     assert rows(store_root, "first")[0]["kl"] == pytest.approx(0.0, abs=1e-6)
     assert rows(store_root, "second")[0]["kl"] > 1e-4, "KL is to the base, not to where training started"
     with pytest.raises(UserError, match="other layers than lora_target_modules 'q_proj' asks for"):

@@ -14,11 +14,12 @@ from trl import GRPOTrainer
 
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
+from components.shared.lineage import UNTRAINED, read_trained_on
 from components.shared.sandbox import SandboxClient
 from components.train import uploads, watch
 from components.train.checkpoints import Checkpoints
 from components.train.rewards import TestReward
-from tests.conftest import DEMO_MODEL
+from tests.conftest import DEMO_MODEL, demo_problems
 from tests.train.conftest import rows
 
 Train = Callable[..., tuple[dict[str, float], Path]]
@@ -46,10 +47,12 @@ def test_a_run_leaves_what_is_promised(train: Train, store_root: Path) -> None:
     )
     assert scalars["steps"] == 6
     left = sorted(path.relative_to(store_root).as_posix() for path in store_root.rglob("*") if path.is_file())
-    for name in ("metrics.jsonl", "samples.jsonl", "report.html", "model.json", "adapter/adapter_model.safetensors"):
+    of_the_model = ("model.json", "trained_on.json", "adapter/adapter_model.safetensors")
+    for name in ("metrics.jsonl", "samples.jsonl", "report.html", *of_the_model):
         assert f"runs/run/train/{name}" in left
     assert "runs/run/prepare/problems.jsonl" in left
     assert {key.split("/")[2] for key in left if key.startswith("checkpoints/run/")} == {"3", "6"}
+    assert read_trained_on(model) == UNTRAINED.and_also(demo_problems(24))
     facts = json.loads((model / "model.json").read_text())
     assert (facts["kind"], facts["reward"], "seed" in facts) == ("adapter", "tests", True)
     report = (store_root / "runs/run/train/report.html").read_text()
