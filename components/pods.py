@@ -97,6 +97,9 @@ def _resources(task: Any, needs: Needs, given: Mapping[str, Any]) -> None:
     """No limit on CPU: torch counts the node's cores, and would be throttled rather than use fewer."""
     from kfp import kubernetes
 
+    # kfp hands no parameter of these into a dsl.If of its own accord, and the step's pod would then never be made.
+    names = (f"{needs.size}_cpu", f"{needs.size}_memory", *(("gpu_resource", "gpus") if needs.gpu else ()))
+    task.register_pipeline_channels([given[name] for name in names if not isinstance(given[name], str)])
     task.set_cpu_request(given[f"{needs.size}_cpu"])
     task.set_memory_request(given[f"{needs.size}_memory"]).set_memory_limit(given[f"{needs.size}_memory"])
     if needs.gpu:
