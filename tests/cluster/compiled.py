@@ -25,7 +25,7 @@ class StepFailed(AssertionError):
 
 @dataclass(frozen=True)
 class Results:
-    """What a step hands on: output parameters by name, and artifacts as KFP records them (name, type, uri, metadata)."""
+    """What a step hands on: output parameters, and artifacts as KFP records them (name, type, uri, metadata)."""
 
     parameters: Object = field(default_factory=dict)
     artifacts: dict[str, Object] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Compiled:
         """Run every step that these arguments lead to, in order; StepFailed, after the last step, when one failed."""
         declared = self.specification["root"]["inputDefinitions"]["parameters"]
         assert set(arguments) <= set(declared), set(arguments) - set(declared)
-        given = {name: arguments.get(name, one.get("defaultValue")) for name, one in declared.items()}
+        given = {name: whole(arguments.get(name, one.get("defaultValue"))) for name, one in declared.items()}
         _Walk(self, run_id, run).pipeline(self.specification["root"]["dag"], given, {})
 
 
@@ -155,6 +155,11 @@ class _Walk:
         )
         job = {"pipelineJobResourceName": self.run_id, "pipelineTaskName": where["producerTask"]}
         return {"error": {}, **state, **job}
+
+
+def whole(value: Any) -> Any:
+    """A number as the JSON of protocol buffers has it, whose whole numbers have no fraction: 4.0 of the file is 4."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def in_order(tasks: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

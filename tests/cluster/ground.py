@@ -1,7 +1,7 @@
 """A whole installation of manifests/ (the sandbox, a MinIO, what runs need) in namespaces of the test's own.
 
-All is as `make deploy OVERLAY=local,minio` would make it but for the names of its namespaces, what is the whole cluster's
-(admission policy, priority class), what would interfere (autoscaler, disruption budget), and MinIO's disk.
+All is as `make deploy OVERLAY=local,minio` would make it but for the names of its namespaces, what is the whole
+cluster's (admission policy, priority class), what would interfere (autoscaler, disruption budget), and MinIO's disk.
 """
 
 import contextlib

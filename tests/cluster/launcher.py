@@ -70,7 +70,7 @@ def filled(word: str, given: Object) -> str:
     word = word.replace("{{$}}", json.dumps(given))
     for name, value in given["inputs"]["parameterValues"].items():
         text = value if isinstance(value, str) else json.dumps(value)
-        word = word.replace("{{$.inputs.parameters['%s']}}" % name, text)
+        word = word.replace("{{$.inputs.parameters['" + name + "']}}", text)
     return word
 
 

@@ -1,8 +1,8 @@
 """A step of the compiled pipeline as the pod that Kubeflow Pipelines 2.17 would make of it.
 
-Everything of the step's own (image, command, arguments, resources, labels, Secrets, variables, volumes, deadline) is taken
-from the compiled file as it stands; what KFP adds to every pod (its launcher's init container and folders, the hardening,
-its labels) is added likewise, with launcher.py in place of the launcher.
+Everything of the step's own (image, command, arguments, resources, labels, Secrets, variables, volumes, deadline) is
+taken from the compiled file as it stands; what KFP adds to every pod (its launcher's init container and folders, the
+hardening, its labels) is added likewise, with launcher.py in place of the launcher.
 """
 
 import contextlib
@@ -73,9 +73,8 @@ def variables(step: Step) -> list[Object]:
         for pair in one["keyToEnv"]:
             reference = {"name": name, "key": pair["secretKey"], "optional": one["optional"]}
             found.append({"name": pair["envVar"], "valueFrom": {"secretKeyRef": reference}})
-    for one in step.kubernetes.get("fieldPathAsEnv", ()):
-        found.append({"name": one["name"], "valueFrom": {"fieldRef": {"fieldPath": one["fieldPath"]}}})
-    return found
+    fields = step.kubernetes.get("fieldPathAsEnv", ())
+    return found + [{"name": one["name"], "valueFrom": {"fieldRef": {"fieldPath": one["fieldPath"]}}} for one in fields]
 
 
 def volumes(step: Step) -> list[Object]:
