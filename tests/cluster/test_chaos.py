@@ -1,7 +1,7 @@
 """Trouble in the middle of training, on a cluster: a run either ends as one that was left alone, or says why it cannot.
 
-A train pod is the compiled pipeline's (step_pods.py); its problems come from a run of the steps before it. What came of a
-run is what it leaves in the store: its metrics, what it sampled with every verdict, and the trained weights, by the byte.
+A train pod is the compiled pipeline's (step_pods.py); its problems come from a run of the steps before it. What came of
+a run is what it leaves in the store: its metrics, its samples with every verdict, and the trained weights, by the byte.
 """
 
 import dataclasses
@@ -26,13 +26,8 @@ from tests.cluster.step_pods import Running, StepPod
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 STEPS = 40
-SHORT = {
-    "max_candidate_samples": 160,
-    "save_steps": 4,
-    "hidden_tests": 0,
-    "regression_dataset": "",
-    "max_eval_samples": 4,
-}
+SHORT = {"max_candidate_samples": 4 * STEPS, "save_steps": 4, "hidden_tests": 0}
+SHORT |= {"regression_dataset": "", "max_eval_samples": 4}
 SANDBOXES = "app.kubernetes.io/name=sandbox"
 BETWEEN_DELETIONS, STORE_AWAY = 10.0, 60.0  # seconds
 GONE = "registry.invalid/minio:1"
@@ -185,7 +180,7 @@ def fill_memory(pod: StepPod) -> None:
 
 @dataclass(frozen=True)
 class Blow:
-    """What befalls a train pod. resumed: by a new run, as KFP starts only a lost pod again; reason: of the container."""
+    """What befalls a train pod. resumed: by a new run, as KFP restarts lost pods alone; reason: of the container."""
 
     name: str
     strike: Callable[[StepPod], None]
