@@ -8,6 +8,7 @@ hardening, its labels) is added likewise, with launcher.py in place of the launc
 import contextlib
 import json
 import secrets
+import tomllib
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,9 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from cli.uploading import DEMO_PODS
 from components.pods import MAIN, RUN_LABEL
+from tests.cluster.cluster import ROOT
 from tests.cluster.compiled import Results, Step, StepFailed, read_results
 from tests.cluster.ground import BUCKET, Ground, until
 
@@ -135,6 +138,14 @@ def make_pod(step: Step, name: str, run_id: str, folder: str) -> Object:
     labels = {**step.kubernetes["podMetadata"]["labels"], RUN_LABEL: run_id}
     labels["pipelines.kubeflow.org/v2_component"] = "true"
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def demo_in_pods(ground: Ground, changes: Mapping[str, Any]) -> Object:
+    """The arguments of a run of the demo, with a GPU for each step that may have one."""
+    demo = f"s3://{BUCKET}/demo"
+    places = {"model_name": f"{demo}/model", "dataset": f"{demo}/problems", "sandbox_url": ground.sandbox_url()}
+    given = tomllib.loads((ROOT / "demo/parameters.toml").read_text())
+    return {**given, **DEMO_PODS, "gpus": "1", **places, **changes}
 
 
 def stand_in(namespace: str) -> Object:

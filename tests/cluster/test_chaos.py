@@ -7,7 +7,6 @@ a run is what it leaves in the store: its metrics, its samples with every verdic
 import dataclasses
 import json
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,19 +14,18 @@ from typing import Any
 
 import pytest
 
-from cli.uploading import DEMO_PODS
 from components.shared.sandbox import RETRY_SECONDS
-from tests.cluster.cluster import ROOT, Cluster
+from tests.cluster.cluster import Cluster
 from tests.cluster.compiled import Compiled, Results, Step, StepFailed
 from tests.cluster.ground import BUCKET, DEPLOYED, Ground, until
 from tests.cluster.record import evict
-from tests.cluster.step_pods import Running, StepPod
+from tests.cluster.step_pods import Running, StepPod, demo_in_pods
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 STEPS = 40
 SHORT = {"max_candidate_samples": 4 * STEPS, "save_steps": 4, "hidden_tests": 0}
-SHORT |= {"regression_dataset": "", "max_eval_samples": 4}
+SHORT |= {"regression_dataset": "", "max_eval_samples": 4, "num_eval_examples": 4}
 SANDBOXES = "app.kubernetes.io/name=sandbox"
 BETWEEN_DELETIONS, STORE_AWAY = 10.0, 60.0  # seconds
 GONE = "registry.invalid/minio:1"
@@ -86,11 +84,8 @@ def trainings(ground: Ground, compiled: Compiled) -> Trainings:
             raise StepFailed("it is for the tests to run")
         return running.run(step)
 
-    demo = f"s3://{BUCKET}/demo"
-    given = {**tomllib.loads((ROOT / "demo/parameters.toml").read_text()), **SHORT, **DEMO_PODS, "gpus": "1"}
-    places = {"model_name": f"{demo}/model", "dataset": f"{demo}/problems", "sandbox_url": ground.sandbox_url()}
     with pytest.raises(StepFailed, match="for the tests"):
-        compiled.walk({**given, **places}, running.run_id, run)
+        compiled.walk(demo_in_pods(ground, SHORT), running.run_id, run)
     return Trainings(ground, found[0])
 
 
@@ -131,22 +126,27 @@ def scale(ground: Ground, which: int, replicas: int) -> None:
     ground.cluster.kubectl("scale", "-n", ground.sandboxes[which], DEPLOYED, f"--replicas={replicas}")
 
 
-def sandbox_pods(ground: Ground) -> set[str]:
+def sandbox_pods(ground: Ground) -> list[str]:
+    """The names of the first sandbox's pods, the oldest first, without those that are being ended."""
     pods = ground.cluster.get("pods", "-n", ground.sandboxes[0], "-l", SANDBOXES)["items"]
-    return {each["metadata"]["name"] for each in pods}
+    living = [each["metadata"] for each in pods if "deletionTimestamp" not in each["metadata"]]
+    return [each["name"] for each in sorted(living, key=lambda each: each["creationTimestamp"])]
 
 
 def test_a_sandbox_that_is_deleted_every_ten_seconds(trainings: Trainings, undisturbed: Left) -> None:
-    """With a second's grace, so that what is being judged is lost; same rewards, same weights."""
+    """One of two, with a second's grace, so that what it judges is lost; same rewards, same weights."""
     ground, running = trainings.ground, Running(trainings.ground)
+    scale(ground, 0, 2)
+    ground.cluster.kubectl("rollout", "status", "-n", ground.sandboxes[0], DEPLOYED, "--timeout=120s")
     pod, deletions = trainings.begin(running), 0
     steps_done(pod, 2)
     while pod.phase() == "Running":
-        chosen = ["pods", "-n", ground.sandboxes[0], "-l", SANDBOXES]
-        ground.cluster.kubectl("delete", *chosen, "--grace-period=1", "--wait=false")
+        oldest = sandbox_pods(ground)[0]
+        ground.cluster.kubectl("delete", "pod", oldest, "-n", ground.sandboxes[0], "--grace-period=1", "--wait=false")
         deletions, due = deletions + 1, time.monotonic() + BETWEEN_DELETIONS
         until(lambda due=due: time.monotonic() > due or pod.phase() != "Running", "ten seconds, or the end")
     pod.results()
+    scale(ground, 0, 1)
     assert deletions >= 2
     assert trainings.left_by(running.run_id) == undisturbed
     pod.remove()
@@ -155,10 +155,10 @@ def test_a_sandbox_that_is_deleted_every_ten_seconds(trainings: Trainings, undis
 def test_a_rolling_update_of_the_sandbox_loses_no_verdict(trainings: Trainings, undisturbed: Left) -> None:
     ground, running = trainings.ground, Running(trainings.ground)
     ground.cluster.kubectl("rollout", "status", "-n", ground.sandboxes[0], DEPLOYED, "--timeout=120s")
-    before, pod = sandbox_pods(ground), trainings.begin(running)
+    before, pod = set(sandbox_pods(ground)), trainings.begin(running)
     steps_done(pod, 2)
     ground.cluster.kubectl("rollout", "restart", "-n", ground.sandboxes[0], DEPLOYED)
-    new = until(lambda: sandbox_pods(ground) - before, "a new sandbox")
+    new = until(lambda: set(sandbox_pods(ground)) - before, "a new sandbox")
     ground.cluster.kubectl("wait", "-n", ground.sandboxes[0], "pod", *new, "--for=condition=Ready", "--timeout=120s")
     assert pod.phase() == "Running"
     pod.results()
