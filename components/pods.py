@@ -94,16 +94,20 @@ def place(task: Any, step: str, given: Mapping[str, Any], pods: Pods | None) -> 
 
 
 def _resources(task: Any, needs: Needs, given: Mapping[str, Any]) -> None:
-    """No limit on CPU: torch counts the node's cores, and would be throttled rather than use fewer."""
-    from kfp import kubernetes
+    """No limit on CPU: torch counts the node's cores, and would be throttled rather than use fewer.
 
-    # kfp hands no parameter of these into a dsl.If of its own accord, and the step's pod would then never be made.
-    names = (f"{needs.size}_cpu", f"{needs.size}_memory", *(("gpu_resource", "gpus") if needs.gpu else ()))
-    task.register_pipeline_channels([given[name] for name in names if not isinstance(given[name], str)])
-    task.set_cpu_request(given[f"{needs.size}_cpu"])
-    task.set_memory_request(given[f"{needs.size}_memory"]).set_memory_limit(given[f"{needs.size}_memory"])
-    if needs.gpu:
-        task.set_accelerator_type(given["gpu_resource"]).set_accelerator_limit(given["gpus"])
+    kfp hands these parameters down into a condition only if they are registered as the task's; else its driver fails.
+    """
+    from kfp import kubernetes
+    from kfp.dsl.pipeline_channel import PipelineChannel
+
+    names = [f"{needs.size}_cpu", f"{needs.size}_memory", *(("gpu_resource", "gpus") if needs.gpu else ())]
+    cpu, memory, *gpu = values = [given[name] for name in names]
+    task.register_pipeline_channels([value for value in values if isinstance(value, PipelineChannel)])
+    task.set_cpu_request(cpu).set_memory_request(memory).set_memory_limit(memory)
+    if gpu:
+        resource, number = gpu
+        task.set_accelerator_type(resource).set_accelerator_limit(number)
         kubernetes.add_node_selector_json(task, given["node_selector"])
         kubernetes.add_toleration_json(task, given["tolerations"])
 

@@ -1,5 +1,7 @@
 """What each step's pod gets, read from the compiled file as Kubeflow Pipelines reads it."""
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,9 +51,9 @@ class Compiled:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    def make(**pods):
+    def make(pipeline="grpo-code", **pods):
         file = tmp_path_factory.mktemp("compiled") / "pipeline.yaml"
-        write_pipeline(file, Fixed(Pods(**pods), cache_training=False))
+        write_pipeline(file, Fixed(Pods(**pods), cache_training=False, pipeline=pipeline))
         return Compiled(file)
 
     return make
@@ -85,6 +87,26 @@ def test_amounts_come_from_the_runs_parameters(plain, step):
         assert parameter_of(resources["resourceMemoryRequest"]) == f"{size}_memory"
         assert parameter_of(resources["resourceMemoryLimit"]) == f"{size}_memory"
         assert "resourceCpuLimit" not in resources
+
+
+@pytest.mark.parametrize("pipeline", ["grpo-code", "evaluate-only"])
+def test_every_parameter_that_a_pod_asks_for_is_handed_down_to_it(compiled, pipeline):
+    """KFP's driver finds what a container asks for among its task's inputs, and those, with what the pod's settings
+    name, among the inputs of the group that the task is in; where one is missing it fails."""
+    found = compiled(pipeline=pipeline)
+    asked = 0
+    for group in (found.specification["root"], *found.specification["components"].values()):
+        handed = set(group.get("inputDefinitions", {}).get("parameters", {}))
+        for task in group.get("dag", {}).get("tasks", {}).values():
+            executor = found.specification["components"][task["componentRef"]["name"]].get("executorLabel")
+            inputs = task.get("inputs", {}).get("parameters", {})
+            container = set(re.findall(r"inputs\.parameters\['(\S+)'\]", json.dumps(found.executors.get(executor))))
+            assert container <= set(inputs), executor
+            needed = json.dumps([inputs, found.kubernetes.get(executor)])
+            names = set(re.findall(r'"componentInputParameter": "([^"]+)"', needed))
+            assert names <= handed, f"{executor} in {sorted(group['dag']['tasks'])}"
+            asked += len(container | names)
+    assert asked > 20
 
 
 @pytest.mark.parametrize("step", STEPS)

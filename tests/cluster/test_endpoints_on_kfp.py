@@ -4,8 +4,6 @@ In a pod the Service is found by itself, and the token that Kubeflow projects in
 and tokens (gateway.py) stands for an installation's own.
 """
 
-import base64
-import contextlib
 import json
 import os
 import subprocess
@@ -18,6 +16,7 @@ import pytest
 
 from tests.cluster.cluster import ROOT, Cluster, forwarded
 from tests.cluster.gateway import AUDIENCE
+from tests.cluster.gateways import gateway_to_kfp
 from tests.cluster.pods import Ended, make_pod, run_pod
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -55,43 +54,8 @@ def cli_image(cluster: Cluster, registry: str, doctor_images: dict[str, str], tm
 @pytest.fixture(scope="module")
 def gateway(cluster: Cluster, python_image: str, tmp_path_factory) -> Iterator[tuple[str, Path]]:
     """The namespace in which a Service `gateway` leads to KFP, and the certificate of who signed its own."""
-    folder = tmp_path_factory.mktemp("tls")
-    with cluster.namespace("test-gateway") as space, may_review_tokens(cluster, space):
-        names = f"subjectAltName=DNS:localhost,DNS:gateway.{space}"
-        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=gateway"]
-        make += ["-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt"), "-addext", names]
-        subprocess.run(make, check=True, capture_output=True)
-        files = {name: base64.b64encode((folder / name).read_bytes()).decode() for name in ("tls.crt", "tls.key")}
-        metadata = {"name": "gateway", "namespace": space}
-        pod = make_pod("gateway", python_image, ["python", "-c", (ROOT / "tests/cluster/gateway.py").read_text()])
-        pod["metadata"] |= {"namespace": space, "labels": {"app": "gateway"}}
-        pod["spec"] |= {"automountServiceAccountToken": True}
-        pod["spec"]["securityContext"]["runAsUser"] = 65532
-        pod["spec"]["volumes"].append({"name": "tls", "secret": {"secretName": "gateway"}})
-        container = pod["spec"]["containers"][0]
-        container["volumeMounts"].append({"name": "tls", "mountPath": "/tls"})
-        container["readinessProbe"] = {"tcpSocket": {"port": 8443}, "periodSeconds": 1}
-        service = {"selector": {"app": "gateway"}, "ports": [{"port": 443, "targetPort": 8443}]}
-        cluster.apply(
-            {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": files},
-            {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
-            pod,
-        )
-        cluster.kubectl("wait", "-n", space, "--for=condition=Ready", "pod/gateway", "--timeout=90s")
-        yield space, folder / "tls.crt"
-
-
-@contextlib.contextmanager
-def may_review_tokens(cluster: Cluster, space: str) -> Iterator[None]:
-    group = "rbac.authorization.k8s.io"
-    subject = {"kind": "ServiceAccount", "name": "default", "namespace": space}
-    role = {"apiGroup": group, "kind": "ClusterRole", "name": "system:auth-delegator"}
-    binding = {"kind": "ClusterRoleBinding", "metadata": {"name": space}, "roleRef": role, "subjects": [subject]}
-    cluster.apply({"apiVersion": f"{group}/v1", **binding})
-    try:
-        yield
-    finally:
-        cluster.kubectl("delete", "clusterrolebinding", space)
+    with gateway_to_kfp(cluster, python_image, tmp_path_factory.mktemp("tls")) as found:
+        yield found
 
 
 def said(cluster: Cluster, *words: str, **environment: str) -> tuple[int, str]:

@@ -1,0 +1,177 @@
+"""Runs of the pipeline on a real Kubeflow Pipelines: caches, schedules, publishing, and what befalls a train pod.
+
+The tests build on each other's runs and go in this order. Of the same parameters and seed, every run that trains ends
+with the same rewards and losses, whatever happened to its pods.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from cli.uploading import DEMO_PODS
+from tests.cluster.cluster import Cluster
+from tests.cluster.conftest import Images
+from tests.cluster.kfp_place import SHORT, Place, as_options, place_of_its_own
+from tests.cluster.kfp_runs import SPACE, eventually
+from tests.cluster.record import evict
+
+pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(1800)]
+MODEL = "kfp-test"  # published in a store of the tests' own
+FILTERED = {"use_filter": True, "publish_as": MODEL, "on_unchanged": "skip"}
+MINUTES = "* * * * *"
+KILL = """
+import os, pathlib, signal
+for folder in pathlib.Path("/proc").glob("[0-9]*"):
+    words = (folder / "cmdline").read_bytes().split(bytes(1))
+    if b"python" in words[0] and int(folder.name) != os.getpid():
+        os.kill(int(folder.name), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(cluster: Cluster, images: Images, sandbox: str) -> Iterator[Place]:
+    if not os.environ.get("KFP_ENDPOINT"):
+        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    with place_of_its_own(cluster, images) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def filtered(place: Place) -> str:
+    """A run with the filter that publishes what it trained."""
+    run = place.run(**FILTERED)
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def undisturbed(place: Place) -> str:
+    """A run without the filter, to compare others with."""
+    run = place.run()
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
+    return run
+
+
+def test_a_run_with_the_filter(place: Place, filtered: str) -> None:
+    tasks = place.tasks(filtered)
+    done = {name for name, state in tasks.items() if state == "SUCCEEDED"}
+    assert {"check", "prepare", "filter-learnable", "train", "evaluate", "publish", "finish"} <= done, tasks
+    evaluation = json.loads(place.store.read(f"runs/{filtered}/evaluate/evaluation.json"))
+    assert evaluation["within_noise"] is False
+    assert place.store.exists(f"runs/{filtered}/status.html")
+    assert place.verb("models", "list").count(filtered[:8]) >= 1
+    assert "train: done" in place.verb("logs", filtered, "train")
+    assert "The run succeeded" in place.verb("watch", filtered)
+
+
+def test_a_second_run_takes_prepare_and_filter_from_the_cache(place: Place, filtered: str) -> None:
+    run = place.run(**{**FILTERED, "on_unchanged": "retrain", "epochs": 2})
+    place.until(run, "train", "RUNNING", "SUCCEEDED")
+    tasks = place.tasks(run)
+    assert {name: tasks[name] for name in ("prepare", "filter-learnable")} == {
+        "prepare": "CACHED",
+        "filter-learnable": "CACHED",
+    }
+    assert tasks["check"] == "SUCCEEDED"
+    place.forget(run)
+
+
+def test_a_changed_revision_does_not(place: Place, filtered: str) -> None:
+    """One training problem less: the same address with other content is another revision."""
+    key = "demo/problems/train.jsonl"
+    whole = place.store.read(key)
+    place.store.write(key, b"".join(whole.splitlines(keepends=True)[:-1]))
+    try:
+        run = place.run(**FILTERED)
+        assert place.until(run, "prepare", "SUCCEEDED", "CACHED") == "SUCCEEDED"
+        place.forget(run)
+    finally:
+        place.store.write(key, whole)
+
+
+def test_an_unchanged_run_ends_early(place: Place, filtered: str) -> None:
+    run = place.run(**FILTERED)
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
+    tasks = place.tasks(run)
+    assert tasks["unchanged"] == "SUCCEEDED"
+    assert "train" not in tasks or tasks["train"] == "SKIPPED", tasks
+    assert filtered in place.store.read(f"runs/{run}/status.html").decode()
+
+
+def test_what_was_published_is_evaluated_alone(place: Place, filtered: str) -> None:
+    given = {"tuned_model": f"models/{MODEL}", "max_completion_length": 48, "threads": 1, "hidden_tests": 0}
+    given |= {name: SHORT[name] for name in ("max_eval_samples", "num_eval_examples", "eval_k")}
+    chosen = as_options({**given, **place.inputs(), **DEMO_PODS})
+    run = place.noted(place.verb("run", "--pipeline", "evaluate-only", *chosen))
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
+    evaluation = json.loads(place.store.read(f"runs/{run}/evaluate/evaluation.json"))
+    assert evaluation["within_noise"] is False
+
+
+def test_publishing_by_hand_and_back(place: Place, filtered: str, undisturbed: str) -> None:
+    place.verb("models", "publish", undisturbed, MODEL)
+    listed = place.verb("models", "list", MODEL)
+    assert undisturbed in listed
+    place.verb("models", "rollback", MODEL)
+    current = [line for line in place.verb("models", "list", MODEL).splitlines() if "current" in line]
+    assert len(current) == 1
+    assert filtered in current[0]
+
+
+def at_step(place: Place, run: str, step: int) -> str:
+    """The train pod of a run, once it has said that it has done so many steps."""
+    pod = place.pod(run, "train")
+    eventually(lambda: any(f"training {n}/" in place.log(pod) for n in range(step, step + 20)), f"step {step}")
+    return pod
+
+
+def test_a_train_pod_that_is_deleted_is_started_again(place: Place, undisturbed: str) -> None:
+    run = place.run()
+    pod = at_step(place, run, 4)
+    place.cluster.kubectl("delete", "pod", pod, "-n", SPACE, "--wait=false")
+    assert place.ended(run) == "SUCCEEDED", place.why(run)
+    assert place.rewards(run) == place.rewards(undisturbed)
+
+
+@pytest.mark.parametrize("end", ["killed", "evicted"])
+def test_a_run_that_failed_is_resumed(place: Place, undisturbed: str, end: str) -> None:
+    """KFP starts no failed pod again: the run fails, and `--resume` goes on from its newest checkpoint."""
+    run = place.run("--retries", "0")
+    pod = at_step(place, run, 4)
+    if end == "killed":  # as the kernel does for want of memory: the step's process, not the launcher above it
+        place.cluster.kubectl("exec", pod, "-n", SPACE, "-c", "main", "--", "python", "-c", KILL, check=False)
+    else:
+        evict(place.cluster, SPACE, pod)
+    assert place.ended(run) == "FAILED"
+    again = place.noted(place.verb("run", "--resume", run))
+    assert place.ended(again) == "SUCCEEDED", place.why(again)
+    assert place.rewards(run) == place.rewards(undisturbed)
+
+
+def test_a_schedule_fires_and_skips_what_is_unchanged(place: Place) -> None:
+    """Each minute: the first run trains, the later ones find that nothing has changed; then it is switched off."""
+    options = place.options(seed=43, on_unchanged="skip")
+    said = place.verb("schedule", "create", "--name", MODEL, "--cron", MINUTES, *options)
+    schedule = said.split()[2].rstrip(":")
+    client = place.endpoint.client
+
+    def runs() -> list[str]:
+        experiment = client.get_experiment(experiment_name="grpo-code").experiment_id
+        found = client.list_runs(experiment_id=experiment, sort_by="created_at asc", page_size=100).runs or ()
+        return [run.run_id for run in found if run.recurring_run_id == schedule]
+
+    try:
+        eventually(lambda: len([run for run in runs() if place.state(run) == "SUCCEEDED"]) >= 3, "three runs", 1200)
+        place.verb("schedule", "disable", schedule)
+        fired = runs()
+        trained, *later = [place.tasks(run) for run in fired[:3]]
+        assert trained["train"] == "SUCCEEDED"
+        assert [tasks["unchanged"] for tasks in later] == ["SUCCEEDED"] * 2
+        eventually(lambda: all(place.state(run) in ("SUCCEEDED", "FAILED") for run in runs()), "all ended")
+        count = len(runs())
+        assert count <= len(fired) + 1
+    finally:
+        place.started += runs()
+        place.verb("schedule", "delete", schedule)
