@@ -7,7 +7,6 @@ cluster's (admission policy, priority class), what would interfere (autoscaler, 
 import contextlib
 import secrets
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -126,12 +125,3 @@ def installed_ground(cluster: Cluster, registry: str, tag: str, minio: str) -> I
         with ground.client() as client:
             client.make_bucket(BUCKET)
         yield ground
-
-
-def until(condition: Any, what: str, seconds: float = 180.0, pause: float = 0.5) -> Any:
-    """What `condition` returns, once it is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(pause)
-    return found

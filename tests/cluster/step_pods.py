@@ -20,9 +20,9 @@ from kubernetes.client.exceptions import ApiException
 
 from cli.uploading import DEMO_PODS
 from components.pods import MAIN, RUN_LABEL
-from tests.cluster.cluster import ROOT
+from tests.cluster.cluster import ROOT, eventually
 from tests.cluster.compiled import Results, Step, StepFailed, read_results
-from tests.cluster.ground import BUCKET, Ground, until
+from tests.cluster.ground import BUCKET, Ground
 
 Object = dict[str, Any]
 HOME = "/kfp-launcher"
@@ -218,7 +218,7 @@ class StepPod:
                 return {"phase": "Gone"}
             return status if status["phase"] in ("Succeeded", "Failed") else None
 
-        return dict(until(over, f"the end of {self.name}", seconds))
+        return dict(eventually(over, f"the end of {self.name}", seconds))
 
     def log(self) -> str:
         return self.running.ground.cluster.kubectl("logs", self.name, "-n", self.namespace, "-c", MAIN, check=False)

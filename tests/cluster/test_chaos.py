@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from components.shared.sandbox import RETRY_SECONDS
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import Cluster, eventually
 from tests.cluster.compiled import Compiled, Results, Step, StepFailed
-from tests.cluster.ground import BUCKET, DEPLOYED, Ground, until
+from tests.cluster.ground import BUCKET, DEPLOYED, Ground
 from tests.cluster.record import evict
 from tests.cluster.step_pods import Running, StepPod, demo_in_pods
 
@@ -118,7 +118,7 @@ def undisturbed(trainings: Trainings) -> Left:
 
 def steps_done(pod: StepPod, count: int) -> None:
     """Wait until the log tells of so many steps."""
-    until(lambda: f" {count}/{STEPS} " in pod.log() or pod.phase() not in ("Pending", "Running"), f"step {count}")
+    eventually(lambda: f" {count}/{STEPS} " in pod.log() or pod.phase() not in ("Pending", "Running"), f"step {count}")
     assert pod.phase() == "Running", pod.log()[-2000:]
 
 
@@ -144,7 +144,7 @@ def test_a_sandbox_that_is_deleted_every_ten_seconds(trainings: Trainings, undis
         oldest = sandbox_pods(ground)[0]
         ground.cluster.kubectl("delete", "pod", oldest, "-n", ground.sandboxes[0], "--grace-period=1", "--wait=false")
         deletions, due = deletions + 1, time.monotonic() + BETWEEN_DELETIONS
-        until(lambda due=due: time.monotonic() > due or pod.phase() != "Running", "ten seconds, or the end")
+        eventually(lambda due=due: time.monotonic() > due or pod.phase() != "Running", "ten seconds, or the end")
     pod.results()
     scale(ground, 0, 1)
     assert deletions >= 2
@@ -158,7 +158,7 @@ def test_a_rolling_update_of_the_sandbox_loses_no_verdict(trainings: Trainings, 
     before, pod = set(sandbox_pods(ground)), trainings.begin(running)
     steps_done(pod, 2)
     ground.cluster.kubectl("rollout", "restart", "-n", ground.sandboxes[0], DEPLOYED)
-    new = until(lambda: set(sandbox_pods(ground)) - before, "a new sandbox")
+    new = eventually(lambda: set(sandbox_pods(ground)) - before, "a new sandbox")
     ground.cluster.kubectl("wait", "-n", ground.sandboxes[0], "pod", *new, "--for=condition=Ready", "--timeout=120s")
     assert pod.phase() == "Running"
     pod.results()
@@ -199,7 +199,7 @@ BLOWS = (
 def test_the_next_train_pod_resumes_from_the_store(trainings: Trainings, undisturbed: Left, blow: Blow) -> None:
     first = Running(trainings.ground)
     pod = trainings.begin(first)
-    until(lambda: trainings.has_checkpoint(first.run_id), "a checkpoint")
+    eventually(lambda: trainings.has_checkpoint(first.run_id), "a checkpoint")
     assert pod.phase() == "Running"
     blow.strike(pod)
     status = pod.ended(120)
@@ -249,12 +249,12 @@ def test_a_minute_without_the_store(trainings: Trainings, undisturbed: Left) -> 
 
     # Another image in the pod as it stands, which cannot be pulled: the container is gone and the disk is not.
     ground.cluster.kubectl("set", "image", "-n", ground.store, f"pod/{name}", f"minio={GONE}")
-    until(lambda: not ready(), "the store to be gone")
+    eventually(lambda: not ready(), "the store to be gone")
     back = time.monotonic() + STORE_AWAY
-    until(lambda: time.monotonic() > back, "a minute")
+    eventually(lambda: time.monotonic() > back, "a minute")
     assert pod.phase() == "Running", pod.log()[-2000:]
     ground.cluster.kubectl("set", "image", "-n", ground.store, f"pod/{name}", f"minio={image}")
-    until(ready, "the store to be back")
+    eventually(ready, "the store to be back")
     pod.results()
     assert "Training goes on, and what it leaves is sent when the store answers." in pod.log()
     assert trainings.left_by(running.run_id) == undisturbed
