@@ -89,12 +89,11 @@ def volumes(step: Step) -> list[Object]:
     return found
 
 
-def make_pod(step: Step, name: str, run_id: str, folder: str) -> Object:
-    """The pod. folder: s3:// address below which the step's artifacts go."""
-    assert set(step.kubernetes) <= SETTINGS, set(step.kubernetes) - SETTINGS
-    own = volumes(step)
+def main_container(step: Step, folder: str) -> Object:
+    """The step's own container: its command, with the launcher's in front."""
     launch = ["python", f"{HOME}/launch", "--executor_input", json.dumps(step.executor_input(folder))]
-    main = {
+    paths = {"kfp-launcher": HOME, **OWN_FOLDERS, **{each["volume"]["name"]: each["path"] for each in volumes(step)}}
+    return {
         "name": MAIN,
         "image": step.container["image"],
         "command": [*launch, "--results", f"{folder}/results.json", "--"],
@@ -102,41 +101,45 @@ def make_pod(step: Step, name: str, run_id: str, folder: str) -> Object:
         "env": variables(step),
         "resources": resources(step),
         "securityContext": HARDENED,
-        "volumeMounts": [
-            {"name": "kfp-launcher", "mountPath": HOME},
-            *({"name": volume, "mountPath": path} for volume, path in OWN_FOLDERS.items()),
-            *({"name": each["volume"]["name"], "mountPath": each["path"]} for each in own),
-        ],
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in paths.items()],
     }
-    init = {
+
+
+def init_container(step: Step) -> Object:
+    """What puts the launcher where the step's container finds it."""
+    paths = {"kfp-launcher": HOME, "stand-in": "/stand-in"}
+    return {
         "name": "kfp-launcher",
         "image": step.container["image"],
-        "command": ["cp", "/stand-in/launcher.py", f"{HOME}/launch"],
+        "command": ["cp", f"/stand-in/{PROGRAM.name}", f"{HOME}/launch"],
         "resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "256Mi"}},
         "securityContext": {**HARDENED, "runAsNonRoot": True},
-        "volumeMounts": [{"name": "kfp-launcher", "mountPath": HOME}, {"name": "stand-in", "mountPath": "/stand-in"}],
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in paths.items()],
     }
+
+
+def make_pod(step: Step, name: str, run_id: str, folder: str) -> Object:
+    """The pod. folder: s3:// address below which the step's artifacts go."""
+    settings = step.kubernetes
+    assert set(settings) <= SETTINGS, set(settings) - SETTINGS
     spec = {
         "restartPolicy": "Never",
         "serviceAccountName": "grpo-code-runner",
-        "activeDeadlineSeconds": int(step.kubernetes["activeDeadlineSeconds"]),
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "initContainers": [init],
-        "containers": [main],
+        "activeDeadlineSeconds": int(settings["activeDeadlineSeconds"]),
+        "securityContext": {"seccompProfile": HARDENED["seccompProfile"]},
+        "initContainers": [init_container(step)],
+        "containers": [main_container(step, folder)],
         "volumes": [
             {"name": "stand-in", "configMap": {"name": "stand-in"}},
             *({"name": each, "emptyDir": {}} for each in ("kfp-launcher", *OWN_FOLDERS)),
-            *(each["volume"] for each in own),
+            *(each["volume"] for each in volumes(step)),
         ],
     }
-    if "nodeSelector" in step.kubernetes:
-        spec["nodeSelector"] = step.setting(step.kubernetes["nodeSelector"]["nodeSelectorJson"])
-    if "tolerations" in step.kubernetes:
-        spec["tolerations"] = [
-            toleration for one in step.kubernetes["tolerations"] for toleration in step.setting(one["tolerationJson"])
-        ]
-    labels = {**step.kubernetes["podMetadata"]["labels"], RUN_LABEL: run_id}
-    labels["pipelines.kubeflow.org/v2_component"] = "true"
+    if "nodeSelector" in settings:
+        spec["nodeSelector"] = step.setting(settings["nodeSelector"]["nodeSelectorJson"])
+    if "tolerations" in settings:
+        spec["tolerations"] = [each for one in settings["tolerations"] for each in step.setting(one["tolerationJson"])]
+    labels = {**settings["podMetadata"]["labels"], RUN_LABEL: run_id, "pipelines.kubeflow.org/v2_component": "true"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
