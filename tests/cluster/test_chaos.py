@@ -29,6 +29,7 @@ SHORT |= {"regression_dataset": "", "max_eval_samples": 4, "num_eval_examples": 
 SANDBOXES = "app.kubernetes.io/name=sandbox"
 BETWEEN_DELETIONS, STORE_AWAY = 10.0, 60.0  # seconds
 GONE = "registry.invalid/minio:1"
+MEANS_OVER_PIECES = ("kl", "entropy")
 FILLS_MEMORY = ["dd", "if=/dev/zero", "of=/dev/shm/fill", "bs=1M"]
 
 
@@ -214,16 +215,18 @@ def test_the_next_train_pod_resumes_from_the_store(trainings: Trainings, undistu
     left = trainings.left_by(first.run_id)
     if blow.reason:  # it takes less at a time now, so that sums are rounded otherwise
         assert left.samples == undisturbed.samples
-        assert numbers(left.metrics) == pytest.approx(numbers(undisturbed.metrics), rel=1e-2, abs=1e-4)
+        assert numbers(left.metrics) == pytest.approx(numbers(undisturbed.metrics), rel=1e-3, abs=1e-5)
     else:
         assert left == undisturbed
     second.remove()
 
 
 def numbers(rows: Any) -> list[float]:
-    """All numbers in rows of metrics, in order."""
-    if isinstance(rows, dict | list):
-        return [number for each in (rows.values() if isinstance(rows, dict) else rows) for number in numbers(each)]
+    """All numbers in rows of metrics, in order, without those that are means over the pieces of a batch."""
+    if isinstance(rows, dict):
+        rows = [each for name, each in rows.items() if name not in MEANS_OVER_PIECES]
+    if isinstance(rows, list):
+        return [number for each in rows for number in numbers(each)]
     return [float(rows)] if rows is not None else []
 
 
