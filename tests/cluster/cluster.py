@@ -5,7 +5,8 @@ import json
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kubernetes import client, config
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
 SECONDS_TO_COME_UP = 1800
+PATIENCE = 240.0  # seconds: a dozen runs and their drivers may share the cluster
 
 
 @dataclass
@@ -68,6 +70,15 @@ class Cluster:
             yield name
         finally:
             self.kubectl("delete", "namespace", name, "--wait=false", check=False)
+
+
+def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """What `found` returns, once it is true."""
+    deadline = time.monotonic() + seconds
+    while not (it := found()):
+        assert time.monotonic() < deadline, f"there was not {what} within {seconds:.0f} s"
+        time.sleep(0.5)
+    return it
 
 
 @contextlib.contextmanager

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,9 +15,12 @@ from cli.cluster import Cluster as Connection
 from cli.doctor.installation import Installation
 from cli.images import default_tag
 from cli.namespaces import OWN_NAMESPACE
-from tests.cluster.cluster import RESTRICTED, Cluster, bring_up
+from tests.cluster.cluster import RESTRICTED, ROOT, Cluster, bring_up
+from tests.cluster.compiled import Compiled
 from tests.cluster.doctoring import SMALL, as_list
+from tests.cluster.ground import Ground, installed_ground
 from tests.cluster.installation import ACCOUNT, TAG, install
+from tests.cluster.step_pods import stand_in
 
 UP = "GRPO_TEST_CLUSTER_UP"
 
@@ -106,6 +111,38 @@ def images(cluster: Cluster, registry: str) -> Images:
     settings = [f"REGISTRY={registry}", f"TAG={built.tag}", "BUILD_OPTIONS=--network host"]
     cluster.run("make", "images", "push", *settings, timeout=1800)
     return built
+
+
+@pytest.fixture(scope="session")
+def minio_image(registry: str) -> str:
+    """An image of MinIO that the cluster can pull."""
+    try:
+        urllib.request.urlopen(f"http://{registry}/v2/minio/manifests/1", timeout=10).close()
+    except OSError:
+        pytest.skip(f"no MinIO: {registry} holds no minio:1")
+    return f"{registry}/minio:1"
+
+
+@pytest.fixture(scope="session")
+def ground(cluster: Cluster, images: Images, minio_image: str) -> Iterator[Ground]:
+    """An installation of these images, with the demo in its store, for runs whose steps the tests start as pods."""
+    with installed_ground(cluster, images.registry, images.tag, minio_image) as made:
+        cluster.apply(stand_in(made.pipeline))
+        with made.s3() as settings:
+            command = [sys.executable, "pipeline.py", "upload-demo"]
+            subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, check=True, capture_output=True)
+        yield made
+
+
+@pytest.fixture(scope="session")
+def compiled(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """The pipeline as `make compile` writes it for these images."""
+    file = tmp_path_factory.mktemp("compiled") / "pipeline.yaml"
+    environment = {**cluster.environment, "REGISTRY": images.registry, "TAG": images.tag}
+    command = [sys.executable, "pipeline.py", "compile", "-o", str(file)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return Compiled(file)
 
 
 def deploy(cluster: Cluster, images: Images, overlay: str = "local", **more: str) -> None:

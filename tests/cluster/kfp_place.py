@@ -17,10 +17,10 @@ from cli.uploading import DEMO_PODS
 from components.pods import MAIN, RUN_LABEL, STEP_LABEL
 from components.shared.s3 import S3Store
 from components.shared.store import open_store
-from tests.cluster.cluster import ROOT, Cluster, forwarded
+from tests.cluster.cluster import ROOT, Cluster, eventually, forwarded
 from tests.cluster.conftest import Images, deploy
 from tests.cluster.installation import secret
-from tests.cluster.kfp_runs import SPACE, eventually
+from tests.cluster.kfp_runs import SPACE
 
 STORE = "grpo-code-store"
 # Most of the demo's training, so that there is time to disturb it, and less of all the rest.

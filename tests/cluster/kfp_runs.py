@@ -1,17 +1,15 @@
 """Runs of a real Kubeflow Pipelines as the tests start, watch and disturb them."""
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from components.pods import RUN_LABEL
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import Cluster, eventually
 from tests.cluster.kfp_troubles import REFUSED, KfpCase
 
 SPACE = "kubeflow"
-PATIENCE = 240.0  # seconds: a dozen runs and their drivers share the cluster
 
 
 @dataclass
@@ -49,15 +47,6 @@ class Kfp:
 
     def log(self, pod: str) -> str:
         return self.cluster.kubectl("logs", pod, "-n", SPACE, "-c", "main", check=False)
-
-
-def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """What `found` returns, once it is true."""
-    deadline = time.monotonic() + seconds
-    while not (it := found()):
-        assert time.monotonic() < deadline, f"there was not {what} within {seconds:.0f} s"
-        time.sleep(1)
-    return it
 
 
 @contextlib.contextmanager

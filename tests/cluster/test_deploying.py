@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -30,16 +29,6 @@ store.write("probe/key", b"value")
 print(store.uri("probe/key"), store.read("probe/key"), store.keys("probe/"))
 store.delete("probe/key")
 """
-
-
-@pytest.fixture
-def minio(registry: str) -> str:
-    """An image of MinIO that the cluster can pull."""
-    try:
-        urllib.request.urlopen(f"http://{registry}/v2/minio/manifests/1", timeout=10).close()
-    except OSError:
-        pytest.skip(f"no MinIO: {registry} holds no minio:1")
-    return f"{registry}/minio:1"
 
 
 HOST = {"path": FOLDER, "type": "DirectoryOrCreate"}
@@ -102,16 +91,16 @@ def ours(cluster: Cluster) -> set[str]:
 
 
 def test_a_store_of_ones_own_and_then_nothing_at_all(
-    cluster: Cluster, images: Images, sandbox: str, minio: str, volume: str
+    cluster: Cluster, images: Images, sandbox: str, minio_image: str, volume: str
 ) -> None:
-    deploy(cluster, images, "local,minio", MINIO_IMAGE=minio)
+    deploy(cluster, images, "local,minio", MINIO_IMAGE=minio_image)
     ended = run_python(cluster, OWN, images["prepare"], USES_THE_STORE, labels=STEP, env=STORE_ENV)
     assert ended.code == 0, ended.printed
     assert ended.printed.split() == ["s3://grpo-code/probe/key", "b'value'", "['probe/key']"]
 
     before = cluster.get("-n", STORE, "secret", "minio")["data"]
     cluster.kubectl("-n", STORE, "delete", "secret", "minio")  # as when the store's namespace is made anew
-    deploy(cluster, images, "local,minio", MINIO_IMAGE=minio)
+    deploy(cluster, images, "local,minio", MINIO_IMAGE=minio_image)
     assert cluster.get("-n", STORE, "secret", "minio")["data"] == before
 
     assert len(ours(cluster)) > 20

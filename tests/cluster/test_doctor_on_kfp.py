@@ -17,9 +17,9 @@ from cli.endpoint import Endpoint
 from cli.submit import Place, continued
 from components.pods import RUN_LABEL
 from components.shared.errors import UserError
-from tests.cluster.cluster import Cluster, forwarded
+from tests.cluster.cluster import PATIENCE, Cluster, eventually, forwarded
 from tests.cluster.installation import ACCESS, BUCKET, SANDBOX, secret
-from tests.cluster.kfp_runs import PATIENCE, SPACE, Kfp, eventually, refusal, scaled
+from tests.cluster.kfp_runs import SPACE, Kfp, refusal, scaled
 from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, SECRETS, KfpCase
 from tests.cluster.record import evict
 

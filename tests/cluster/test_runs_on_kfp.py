@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from cli.uploading import DEMO_PODS
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import Cluster, eventually
 from tests.cluster.conftest import Images
 from tests.cluster.kfp_place import SHORT, Place, as_options, place_of_its_own
-from tests.cluster.kfp_runs import SPACE, eventually
+from tests.cluster.kfp_runs import SPACE
 from tests.cluster.record import evict
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(1800)]

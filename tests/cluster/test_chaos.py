@@ -1,0 +1,276 @@
+"""Trouble in the middle of training, on a cluster: a run either ends as one that was left alone, or says why it cannot.
+
+A train pod is the compiled pipeline's (step_pods.py); its problems come from a run of the steps before it. What came of
+a run is what it leaves in the store: its metrics, its samples with every verdict, and the trained weights, by the byte.
+"""
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from components.shared.sandbox import RETRY_SECONDS
+from tests.cluster.cluster import Cluster, eventually
+from tests.cluster.compiled import Compiled, Results, Step, StepFailed
+from tests.cluster.ground import BUCKET, DEPLOYED, Ground
+from tests.cluster.record import evict
+from tests.cluster.step_pods import Running, StepPod, demo_in_pods
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+STEPS = 40
+SHORT = {"max_candidate_samples": 4 * STEPS, "save_steps": 4, "hidden_tests": 0}
+SHORT |= {"regression_dataset": "", "max_eval_samples": 4, "num_eval_examples": 4}
+SANDBOXES = "app.kubernetes.io/name=sandbox"
+BETWEEN_DELETIONS, STORE_AWAY = 10.0, 60.0  # seconds
+GONE = "registry.invalid/minio:1"
+MEANS_OVER_PIECES = ("kl", "entropy")
+FILLS_MEMORY = ["dd", "if=/dev/zero", "of=/dev/shm/fill", "bs=1M"]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a run has left: a row a step, a row a completion, and the adapter."""
+
+    metrics: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+    adapter: bytes
+
+
+@dataclass
+class Trainings:
+    """Train pods over the same problems."""
+
+    ground: Ground
+    step: Step
+
+    def begin(self, running: Running, resume_run: str = "", sandbox: int = 0) -> StepPod:
+        """Start the train step of a run; resume_run: of the run that it continues."""
+        own = {"run_id": running.run_id, "resume_run": resume_run, "sandbox_url": self.ground.sandbox_url(sandbox)}
+        step = dataclasses.replace(self.step, parameters={**self.step.parameters, **own})
+        return running.start(step)
+
+    def read(self, run_id: str, name: str) -> bytes:
+        with self.ground.client() as store:
+            return bytes(store.get_object(BUCKET, f"runs/{run_id}/{name}").read())
+
+    def left_by(self, run_id: str) -> Left:
+        rows = {}
+        for name in ("metrics", "samples"):
+            read = [json.loads(line) for line in self.read(run_id, f"train/{name}.jsonl").splitlines()]
+            rows[name] = [{key: value for key, value in row.items() if key != "seconds"} for row in read]
+        return Left(rows["metrics"], rows["samples"], self.read(run_id, "train/adapter/adapter_model.safetensors"))
+
+    def has_checkpoint(self, run_id: str) -> bool:
+        with self.ground.client() as store:
+            kept = store.list_objects(BUCKET, prefix=f"checkpoints/{run_id}/", recursive=True)
+            return any(each.object_name.endswith("/manifest.json") for each in kept)
+
+
+@pytest.fixture(scope="module")
+def trainings(ground: Ground, compiled: Compiled) -> Trainings:
+    """The steps before training have run."""
+    running, found = Running(ground), []
+
+    def run(step: Step) -> Results:
+        if step.name == "finish":
+            return Results()
+        if step.name == "train":
+            found.append(step)
+            raise StepFailed("it is for the tests to run")
+        return running.run(step)
+
+    with pytest.raises(StepFailed, match="for the tests"):
+        compiled.walk(demo_in_pods(ground, SHORT), running.run_id, run)
+    return Trainings(ground, found[0])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deserted(trainings: Trainings) -> Iterator["Future[StepPod]"]:
+    """A run whose sandbox (the second one) is scaled to nothing; most of its time it waits, so that others go on."""
+
+    def desert() -> StepPod:
+        pod = trainings.begin(Running(trainings.ground), sandbox=1)
+        steps_done(pod, 3)
+        scale(trainings.ground, 1, 0)
+        pod.ended()
+        return pod
+
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(desert)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(trainings: Trainings) -> Left:
+    running = Running(trainings.ground)
+    pod = trainings.begin(running)
+    pod.results()
+    pod.remove()
+    left = trainings.left_by(running.run_id)
+    assert [row["step"] for row in left.metrics] == list(range(1, STEPS + 1))
+    assert len({row["reward"] for row in left.metrics}) > 5
+    return left
+
+
+def steps_done(pod: StepPod, count: int) -> None:
+    """Wait until the log tells of so many steps."""
+    eventually(lambda: f" {count}/{STEPS} " in pod.log() or pod.phase() not in ("Pending", "Running"), f"step {count}")
+    assert pod.phase() == "Running", pod.log()[-2000:]
+
+
+def scale(ground: Ground, which: int, replicas: int) -> None:
+    ground.cluster.kubectl("scale", "-n", ground.sandboxes[which], DEPLOYED, f"--replicas={replicas}")
+
+
+def sandbox_pods(ground: Ground) -> list[str]:
+    """The names of the first sandbox's pods, the oldest first, without those that are being ended."""
+    pods = ground.cluster.get("pods", "-n", ground.sandboxes[0], "-l", SANDBOXES)["items"]
+    living = [each["metadata"] for each in pods if "deletionTimestamp" not in each["metadata"]]
+    return [each["name"] for each in sorted(living, key=lambda each: each["creationTimestamp"])]
+
+
+def test_a_sandbox_that_is_deleted_every_ten_seconds(trainings: Trainings, undisturbed: Left) -> None:
+    """One of two, with a second's grace, so that what it judges is lost; same rewards, same weights."""
+    ground, running = trainings.ground, Running(trainings.ground)
+    scale(ground, 0, 2)
+    ground.cluster.kubectl("rollout", "status", "-n", ground.sandboxes[0], DEPLOYED, "--timeout=120s")
+    pod, deletions = trainings.begin(running), 0
+    steps_done(pod, 2)
+    while pod.phase() == "Running":
+        oldest = sandbox_pods(ground)[0]
+        ground.cluster.kubectl("delete", "pod", oldest, "-n", ground.sandboxes[0], "--grace-period=1", "--wait=false")
+        deletions, due = deletions + 1, time.monotonic() + BETWEEN_DELETIONS
+        eventually(lambda due=due: time.monotonic() > due or pod.phase() != "Running", "ten seconds, or the end")
+    pod.results()
+    scale(ground, 0, 1)
+    assert deletions >= 2
+    assert trainings.left_by(running.run_id) == undisturbed
+    pod.remove()
+
+
+def test_a_rolling_update_of_the_sandbox_loses_no_verdict(trainings: Trainings, undisturbed: Left) -> None:
+    ground, running = trainings.ground, Running(trainings.ground)
+    ground.cluster.kubectl("rollout", "status", "-n", ground.sandboxes[0], DEPLOYED, "--timeout=120s")
+    before, pod = set(sandbox_pods(ground)), trainings.begin(running)
+    steps_done(pod, 2)
+    ground.cluster.kubectl("rollout", "restart", "-n", ground.sandboxes[0], DEPLOYED)
+    new = eventually(lambda: set(sandbox_pods(ground)) - before, "a new sandbox")
+    ground.cluster.kubectl("wait", "-n", ground.sandboxes[0], "pod", *new, "--for=condition=Ready", "--timeout=120s")
+    assert pod.phase() == "Running"
+    pod.results()
+    left = trainings.left_by(running.run_id)
+    assert {row["infra"] for row in left.metrics} == {0.0}
+    assert left == undisturbed
+    pod.remove()
+
+
+def delete(pod: StepPod) -> None:
+    pod.running.api.delete_namespaced_pod(pod.name, pod.namespace)
+
+
+def fill_memory(pod: StepPod) -> None:
+    """Fill what the container may use from beside the step, in a file of /dev/shm: the kernel kills the largest."""
+    cluster: Cluster = pod.running.ground.cluster
+    cluster.kubectl("exec", "-n", pod.namespace, pod.name, "-c", "main", "--", *FILLS_MEMORY, check=False)
+
+
+@dataclass(frozen=True)
+class Blow:
+    """What befalls a train pod. resumed: by a new run, as KFP restarts lost pods alone; reason: of the container."""
+
+    name: str
+    strike: Callable[[StepPod], None]
+    resumed: bool
+    reason: str = ""
+
+
+BLOWS = (
+    Blow("deleted", delete, resumed=False),
+    Blow("evicted", lambda pod: evict(pod.running.ground.cluster, pod.namespace, pod.name), resumed=True),
+    Blow("killed for memory", fill_memory, resumed=True, reason="OOMKilled"),
+)
+
+
+@pytest.mark.parametrize("blow", BLOWS, ids=lambda blow: blow.name)
+def test_the_next_train_pod_resumes_from_the_store(trainings: Trainings, undisturbed: Left, blow: Blow) -> None:
+    first = Running(trainings.ground)
+    pod = trainings.begin(first)
+    eventually(lambda: trainings.has_checkpoint(first.run_id), "a checkpoint")
+    assert pod.phase() == "Running"
+    blow.strike(pod)
+    status = pod.ended(120)
+    assert status["phase"] in ("Failed", "Gone"), status
+    if blow.reason:
+        (main,) = [each for each in status["containerStatuses"] if each["name"] == "main"]
+        assert main["state"]["terminated"]["reason"] == blow.reason
+    pod.remove()
+    second = trainings.begin(Running(trainings.ground), first.run_id) if blow.resumed else trainings.begin(first)
+    second.results()
+    assert f"continues run {first.run_id} after step " in second.log()
+    left = trainings.left_by(first.run_id)
+    if blow.reason:  # it takes less at a time now, so that sums are rounded otherwise
+        assert left.samples == undisturbed.samples
+        assert numbers(left.metrics) == pytest.approx(numbers(undisturbed.metrics), rel=1e-3, abs=1e-5)
+    else:
+        assert left == undisturbed
+    second.remove()
+
+
+def numbers(rows: Any) -> list[float]:
+    """All numbers in rows of metrics, in order, without those that are means over the pieces of a batch."""
+    if isinstance(rows, dict):
+        rows = [each for name, each in rows.items() if name not in MEANS_OVER_PIECES]
+    if isinstance(rows, list):
+        return [number for each in rows for number in numbers(each)]
+    return [float(rows)] if rows is not None else []
+
+
+def test_a_sandbox_that_is_scaled_to_nothing_ends_the_run_with_that_sentence(
+    trainings: Trainings, undisturbed: Left, deserted: "Future[StepPod]"
+) -> None:
+    """Within the deadline of its requests, and what was judged before has the rewards that it would have had."""
+    pod = deserted.result(RETRY_SECONDS + 120)
+    try:
+        assert pod.phase() == "Failed"
+        failure = json.loads(trainings.read(pod.running.run_id, "failure.json"))
+        assert (failure["step"], failure["kind"], failure["exit_code"]) == ("train", "infrastructure", 1)
+        assert "programs could not be judged" in failure["message"]
+        assert trainings.ground.sandbox_url(1) in failure["message"]
+        assert "no verdicts from" in pod.log()
+        rows = trainings.read(pod.running.run_id, "train/metrics.jsonl").splitlines()
+        kept = [{key: value for key, value in json.loads(row).items() if key != "seconds"} for row in rows]
+        assert 3 <= len(kept) < STEPS
+        assert kept == undisturbed.metrics[: len(kept)]
+    finally:
+        scale(trainings.ground, 1, 1)
+        pod.remove()
+
+
+def test_a_minute_without_the_store(trainings: Trainings, undisturbed: Left) -> None:
+    ground, running = trainings.ground, Running(trainings.ground)
+    pod = trainings.begin(running)
+    steps_done(pod, 3)
+    name = ground.minio_pod()
+    image = ground.cluster.get("pod", name, "-n", ground.store)["spec"]["containers"][0]["image"]
+
+    def ready() -> bool:
+        statuses = ground.cluster.get("pod", name, "-n", ground.store)["status"]["containerStatuses"]
+        return all(each["ready"] for each in statuses)
+
+    # Another image in the pod as it stands, which cannot be pulled: the container is gone and the disk is not.
+    ground.cluster.kubectl("set", "image", "-n", ground.store, f"pod/{name}", f"minio={GONE}")
+    eventually(lambda: not ready(), "the store to be gone")
+    back = time.monotonic() + STORE_AWAY
+    eventually(lambda: time.monotonic() > back, "a minute")
+    assert pod.phase() == "Running", pod.log()[-2000:]
+    ground.cluster.kubectl("set", "image", "-n", ground.store, f"pod/{name}", f"minio={image}")
+    eventually(ready, "the store to be back")
+    pod.results()
+    assert "Training goes on, and what it leaves is sent when the store answers." in pod.log()
+    assert trainings.left_by(running.run_id) == undisturbed
+    pod.remove()
