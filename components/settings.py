@@ -5,12 +5,12 @@ All that is wrong is said at once. Only the standard library is imported: submit
 """
 
 import difflib
-import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from components.overrides import parse_overrides
 from components.placement import wrong_placement
 from components.shared.errors import UserError
 from components.shared.published import check_model_name
@@ -85,59 +85,6 @@ RANGES: dict[str, tuple[float, float]] = {
 ADDRESSES = ("model_name", "dataset", "regression_dataset")
 NEVER_EMPTY = ("model_name", "dataset", "sandbox_url", "lora_target_modules")
 OPEN_BELOW = ("lr", "temperature", "top_p", "test_timeout_s")  # zero itself makes no sense for these
-# Keys of GRPOConfig that the product sets itself, each with the parameter to use instead (or why it is closed).
-RESERVED_OVERRIDES: dict[str, str] = {
-    "learning_rate": "lr",
-    "num_train_epochs": "epochs",
-    "max_steps": "epochs and max_candidate_samples",
-    "per_device_train_batch_size": "micro_batch_size",
-    "gradient_accumulation_steps": "batch_size and micro_batch_size",
-    "generation_batch_size": "batch_size",
-    "steps_per_generation": "batch_size",
-    "num_generations": "num_generations",
-    "max_completion_length": "max_completion_length",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "beta": "beta",
-    "seed": "seed",
-    "data_seed": "seed",
-    "bf16": "precision",
-    "fp16": "precision",
-    "use_cpu": "nothing: it follows the machine",
-    "output_dir": "nothing: the store decides",
-    "save_steps": "save_steps",
-    "save_strategy": "save_steps",
-    "save_total_limit": "keep_checkpoints",
-    "shuffle_dataset": "nothing: the order of prompts is fixed by the seed so that a run can resume exactly",
-    "resume_from_checkpoint": "resume_run",
-    "mask_truncated_completions": "nothing: truncated completions are always kept out of the loss",
-    "use_vllm": "nothing yet: completions are sampled by the model itself",
-    **dict.fromkeys(("report_to", "run_name"), "trackers"),
-    **dict.fromkeys(
-        ("top_k", "min_p", "repetition_penalty", "generation_kwargs", "cache_implementation"),
-        "nothing: filter, training and evaluation draw from the same distribution, by temperature and top_p",
-    ),
-    **dict.fromkeys(
-        ("logging_steps", "logging_strategy", "logging_first_step", "logging_nan_inf_filter"),
-        "nothing: every step is written down",
-    ),
-    **dict.fromkeys(
-        ("save_only_model", "ignore_data_skip", "enable_jit_checkpoint", "load_best_model_at_end"),
-        "nothing: checkpoints hold all that an exact resume needs",
-    ),
-    **dict.fromkeys(
-        ("eval_strategy", "do_eval", "eval_steps", "eval_on_start"), "nothing: the step evaluate judges the model"
-    ),
-    **dict.fromkeys(
-        ("push_to_hub", "hub_model_id", "log_completions", "log_completions_hub_repo"),
-        "nothing: what a run leaves goes to the store",
-    ),
-    **dict.fromkeys(
-        ("auto_find_batch_size", "use_transformers_paged", "use_transformers_continuous_batching"),
-        "nothing: batches are cut by micro_batch_size",
-    ),
-    "num_iterations": "epochs",
-}
 
 
 def check(parameters: Mapping[str, Any]) -> list[str]:
@@ -253,20 +200,6 @@ def _wrong_splits(given: Mapping[str, Any]) -> list[str]:
     if "test" in names and given["candidate_splits"].strip() != "all":
         return ["candidate_splits names test, which the held-out problems come from: use all to add the rest of it."]
     return []
-
-
-def parse_overrides(text: str) -> dict[str, Any]:
-    """The JSON object in parameter grpo_overrides; UserError when it is none or holds a reserved key."""
-    try:
-        overrides = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise UserError(f'grpo_overrides is no JSON ({error}): write it like {{"epsilon_high": 0.28}}.') from None
-    if not isinstance(overrides, dict):
-        raise UserError('grpo_overrides must be a JSON object: write it like {"epsilon_high": 0.28}.')
-    for key in overrides:
-        if key in RESERVED_OVERRIDES:
-            raise UserError(f"grpo_overrides may not set {key}: use {RESERVED_OVERRIDES[key]} instead.")
-    return overrides
 
 
 def _wrong_overrides(given: Mapping[str, Any]) -> list[str]:

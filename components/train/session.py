@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from components.settings import FIXED, LEARNING, parse_overrides
+from components.overrides import parse_overrides
+from components.settings import FIXED, LEARNING
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.models import free_memory, is_out_of_memory, load_tokenizer, resolve_precision
