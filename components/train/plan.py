@@ -23,7 +23,6 @@ FP32 = 4
 # NF4 keeps half a byte a weight and an fp32 scale for each block of 64 (bitsandbytes, Linear4bit without double quant).
 NF4_BYTES = 0.5 + FP32 / 64
 ADAMW_STATES = 2  # first and second moment, in the parameter's own dtype (torch.optim.AdamW)
-QLORA_ADAPTER_BYTES = 2  # TRL casts the adapter of a quantised base to bf16
 # TRL's fused head computes logits in tiles of this many tokens and vocabulary entries (trl.kernels.chunked_logprob).
 TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
 # Beyond what torch allocates: CUDA's context and libraries, and what fragmentation leaves unusable.
@@ -131,10 +130,10 @@ def _weights(shape: Shape, load: Load) -> int:
 
 
 def _trained(shape: Shape, load: Load) -> tuple[int, int]:
-    """How many parameters are trained, and the bytes of each: LoRA's are fp32 (peft), all others the base's."""
+    """How many parameters are trained, and the bytes of each: an adapter's are fp32 (grpo.make_trainer)."""
     if load.method == "full":
         return shape.parameters, load.width
-    return shape.lora_parameters(load.lora_r), QLORA_ADAPTER_BYTES if load.method == "qlora" else FP32
+    return shape.lora_parameters(load.lora_r), FP32
 
 
 def layer_bytes(shape: Shape, load: Load) -> int:

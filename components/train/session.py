@@ -153,7 +153,7 @@ class Session:
     def _headline(self, policy: Any) -> str:
         given, schedule = self.given, self.schedule
         dtype = str(resolve_precision(given["precision"])).removeprefix("torch.")
-        size = sum(parameter.numel() for parameter in policy.parameters()) / 1e6
+        size = policy.num_parameters() / 1e6
         return (
             f"{given['method']} on {given['model_name']} ({size:.1f} M parameters, {dtype}, {policy.device}), "
             f"{schedule.problems} problems, {schedule.steps} steps of {schedule.prompts_per_step} prompts x "

@@ -11,10 +11,12 @@ from trl.trainer.utils import add_fused_lm_head
 
 from bench.gpu_check import SHAPES
 from components.shared.errors import UserError
+from components.shared.sampling import rows_at_once
 from components.train.estimate import DEVICES, device_like, estimate
 from components.train.plan import GIB, Load, activations, kv_cache, memory, refuse_if_too_large
 from components.train.shape import Shape, shape_of
 from pipeline import grpo_code
+from tests.train.conftest import four_bit_policy
 from tests.train.live_memory import LiveMemory
 
 QWEN = {
@@ -92,6 +94,16 @@ def test_what_stays_is_counted_to_the_byte(config: Any, dtype: torch.dtype, meth
     assert planned.gradients == bytes_of(parameter.grad for parameter in trained)
     states = [state[name] for state in optimiser.state.values() for name in ("exp_avg", "exp_avg_sq")]
     assert planned.optimiser == bytes_of(states)
+
+
+def test_a_four_bit_base_is_counted_to_the_byte() -> None:
+    policy = four_bit_policy()
+    shape = shape_of(policy.config.to_dict(), "the model")
+    assert policy.num_parameters() == shape.parameters
+    scales = [weight.quant_state.absmax for weight in policy.parameters() if hasattr(weight, "quant_state")]
+    planned = memory(shape, load(method="qlora"))
+    assert planned.weights == bytes_of(policy.parameters()) + bytes_of(scales)
+    assert rows_at_once(policy) == shape.rows_at_once
 
 
 @pytest.mark.parametrize("layers", [2, 6])
