@@ -5,6 +5,7 @@ prompts come in the order they are given (see schedule.py); rollouts and rewards
 the device's precision is the model's own dtype, not only the trainer's flag.
 """
 
+import logging
 import os
 import warnings
 from collections.abc import Sequence
@@ -116,6 +117,7 @@ def make_trainer(
         target_modules=target_modules(policy, lora_target_modules),
         task_type="CAUSAL_LM",
     )
+    _pin_reference(policy, config)
     trainer = GRPOTrainer(
         model=policy,
         args=config,
@@ -130,6 +132,17 @@ def make_trainer(
     if method != "full":
         _in_fp32(trainer.model)
     return trainer
+
+
+def _pin_reference(policy: Any, config: GRPOConfig) -> None:
+    """Have TRL take the reference copy, which it loads itself by the policy's name, from the policy's own commit.
+
+    Only models that came from the hub have one. For the policy TRL would warn that it ignores this.
+    """
+    commit = getattr(policy.config, "_commit_hash", None)
+    if commit:
+        logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)
+        config.model_init_kwargs = {"revision": commit}
 
 
 def target_modules(policy: Any, wanted: str) -> str | list[str]:

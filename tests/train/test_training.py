@@ -11,6 +11,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from trl import GRPOTrainer
+from trl.trainer import grpo_trainer
 
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
@@ -103,6 +104,25 @@ def test_full_fine_tuning_hands_on_a_whole_model(train: Train) -> None:
     assert any(not torch.equal(a, b) for a, b in zip(tuned.parameters(), base.parameters(), strict=True))
     assert json.loads((model / "model.json").read_text())["kind"] == "model"
     AutoTokenizer.from_pretrained(model / "model")
+
+
+def test_the_reference_copy_is_of_the_policys_commit(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    load, load_copy = session.load_policy, grpo_trainer.create_model_from_path
+
+    def from_the_hub(*given: Any, **named: Any) -> Any:
+        policy = load(*given, **named)
+        policy.config._commit_hash = "0123"
+        return policy
+
+    def copy(name: str, *, revision: str, **named: Any) -> Any:
+        asked.append((Path(name), revision))
+        return load_copy(name, **named)
+
+    monkeypatch.setattr(session, "load_policy", from_the_hub)
+    monkeypatch.setattr(grpo_trainer, "create_model_from_path", copy)
+    train(method="full", lr=3e-4, batch_size=32)
+    assert asked == [(DEMO_MODEL, "0123")]
 
 
 @pytest.mark.slow
