@@ -148,12 +148,21 @@ def _wrong_batch(given: Mapping[str, Any]) -> list[str]:
             f"micro_batch_size {micro} does not divide batch_size {batch}: use one of {', '.join(map(str, divisors))}, "
             "or 0 for auto."
         )
+    processes = training_processes(batch, int(given["gpus"]))
+    share = batch // processes
+    if micro and processes > 1 and not batch % micro and share % micro:
+        wrong.append(
+            f"micro_batch_size {micro} does not divide the {share} completions that each of {processes} GPUs gets of a "
+            "step: use a divisor of that, or 0 for auto."
+        )
     tokens, one_group = given["dynamic_sampling_tokens"], group * given["max_completion_length"]
     if 0 < tokens < one_group:
         wrong.append(
             f"dynamic_sampling_tokens {tokens} is less than one group may take (num_generations {group} x "
             f"max_completion_length {given['max_completion_length']}): use at least {one_group}, or 0 to draw no other."
         )
+    if tokens and processes > 1:
+        wrong.append("dynamic_sampling_tokens needs a single process: set gpus to 1, or dynamic_sampling_tokens to 0.")
     if tokens and given["reward"] == "random":
         wrong.append("dynamic_sampling_tokens needs reward tests: coin flips say nothing about a group.")
     if given["num_eval_examples"] > given["max_eval_samples"]:
@@ -162,6 +171,11 @@ def _wrong_batch(given: Mapping[str, Any]) -> list[str]:
             f"{given['max_eval_samples']}: lower the first or raise the second."
         )
     return wrong
+
+
+def training_processes(batch_size: int, gpus: int) -> int:
+    """How many processes train on a machine with so many GPUs: one a GPU, as many as divide the batch."""
+    return max(count for count in range(1, max(1, gpus) + 1) if batch_size % count == 0)
 
 
 def unknown_dataset(dataset: str) -> UserError:

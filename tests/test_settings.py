@@ -68,6 +68,11 @@ def test_an_empty_name_is_refused(name):
         ({"batch_size": 12}, ["batch_size 12 is not divisible by num_generations 8", "batch_size 8 or 16"]),
         ({"batch_size": 4}, ["use batch_size 8, or num_generations 2 or 4."]),
         ({"micro_batch_size": 3}, ["micro_batch_size 3 does not divide batch_size 8: use one of 1, 2, 4, 8"]),
+        ({"micro_batch_size": 8, "gpus": "2"}, ["does not divide the 4 completions that each of 2 GPUs gets"]),
+        (
+            {"dynamic_sampling_tokens": 10_000, "gpus": "2"},
+            ["dynamic_sampling_tokens needs a single process"],
+        ),
         ({"num_eval_examples": 60}, ["num_eval_examples 60 is larger", "max_eval_samples 50"]),
         ({"candidate_splits": "train,dev"}, ["names 'dev'", "train, validation, prompt, or all"]),
         ({"candidate_splits": ","}, ["candidate_splits is empty"]),

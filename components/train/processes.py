@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from components.settings import training_processes
 from components.shared.errors import InfraError, UserError
 from components.shared.progress import say
 from components.shared.run import folder_of, run_id_of
@@ -68,10 +69,10 @@ class Processes:
 
 
 def processes_for(batch_size: int) -> int:
-    """How many processes this machine should train with: one a GPU, as many as divide the batch."""
+    """How many processes this machine should train with, see training_processes."""
     import torch
 
-    return max(count for count in range(1, max(1, torch.cuda.device_count()) + 1) if batch_size % count == 0)
+    return training_processes(batch_size, torch.cuda.device_count())
 
 
 def launch(count: int, **asked: Any) -> dict[str, float]:
