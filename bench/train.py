@@ -1,10 +1,11 @@
 """What a training step of ours costs beside the same TRL loop written plainly, sampling and sandbox left out.
 
-`make bench-train` trains the demo with `components.train.training.run` and, in turns, with a plain GRPOTrainer that is
-given the very same completions and rewards; prints a table, and writes bench/out/train.json. A step's cost is that of
-the whole `train` call less what sampling and judging took, so metrics, samples, report, checkpoints and uploads are all
-in it. It is taken as CPU time of the process, on one thread, which other work on the machine hardly moves, and as wall
-time beside it.
+`make bench-train` trains the demo with `components.train.training.run` and, in turns, with a plain GRPOTrainer that
+samples the very same completions and is given the same rewards; prints a table, and writes bench/out/train.json. A
+step's cost is that of the whole `train` call less what sampling and judging took, so metrics, samples, report,
+checkpoints and uploads are all in it. Both sample, because an update is dearer after it: caches and memory are cold.
+Cost is taken as CPU time of the process, on one thread, which other work on the machine hardly moves, and as wall time
+beside it.
 """
 
 import argparse
@@ -29,9 +30,8 @@ TARGET = 1.05
 
 @dataclass
 class Recorded:
-    """What our loop sampled and how it was rewarded, step by step, and what it all cost."""
+    """How our loop was rewarded, step by step, and what it all cost."""
 
-    rollouts: list[dict[str, Any]] = field(default_factory=list)
     rewards: list[list[float | None]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     cost: "Cost" = field(default_factory=lambda: Cost(0.0, 0.0))
@@ -61,7 +61,7 @@ class Cost:
 
 @contextmanager
 def watched(recorded: Recorded) -> Iterator[None]:
-    """Note what our rollouts and rewards give back, and what all of training costs without them."""
+    """Note the rewards, and what all of training costs without them and without sampling."""
     from trl import GRPOTrainer
 
     from components.train.rewards import TestReward
@@ -79,7 +79,7 @@ def watched(recorded: Recorded) -> Iterator[None]:
         return run
 
     with (
-        mock.patch.object(Rollouts, "__call__", noted(Rollouts.__call__, recorded.rollouts, -1)),
+        mock.patch.object(Rollouts, "__call__", noted(Rollouts.__call__, [], -1)),
         mock.patch.object(TestReward, "__call__", noted(TestReward.__call__, recorded.rewards, -1)),
         mock.patch.object(GRPOTrainer, "train", noted(GRPOTrainer.train, [], 1)),
     ):
@@ -87,7 +87,7 @@ def watched(recorded: Recorded) -> Iterator[None]:
 
 
 def ours(problems: Path, given: dict[str, Any], folder: Path) -> Recorded:
-    """Our loop on these parameters: what it sampled, and its cost without sampling and judging."""
+    """Our loop on these parameters: its rewards and losses, and its cost without sampling and judging."""
     from components.train.training import run
 
     recorded = Recorded()
@@ -100,7 +100,7 @@ def ours(problems: Path, given: dict[str, Any], folder: Path) -> Recorded:
 
 
 def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: Path) -> Cost:
-    """The cost of TRL's own loop on the same completions and rewards, with one checkpoint at the end.
+    """The cost of TRL's own loop on the same completions and rewards, sampling left out; it saves once, at the end.
 
     RuntimeError when its losses are not ours: then the two have not done the same work.
     """
@@ -110,17 +110,23 @@ def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: P
     from trl import GRPOConfig, GRPOTrainer
 
     from components.shared.models import load_base, load_tokenizer
+    from components.shared.sampling import Sampling
+    from components.train.interruption import Interruption
+    from components.train.rollouts import Rollouts
 
-    steps = len(recorded.rollouts)
-    replies = iter(zip(recorded.rollouts, recorded.rewards, strict=True))
-    current: dict[str, Any] = {}
+    steps = len(recorded.rewards)
+    tokenizer = load_tokenizer(given["model_name"], "", use_chat_template=given["use_chat_template"])
+    rollouts = Rollouts(tokenizer, Sampling.from_parameters(given), given["seed"], Interruption())
+    rewards, sampling = iter(recorded.rewards), [Cost(0.0, 0.0)]
 
     def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
-        current["rollout"], current["rewards"] = next(replies)
-        return dict(current["rollout"])
+        began = Cost.now()
+        drawn = rollouts(prompts, trainer)
+        sampling[0] += Cost.now() - began
+        return drawn
 
     def reward(completions: list[str], **_: Any) -> list[float | None]:
-        return list(current["rewards"])
+        return list(next(rewards))
 
     trainer = GRPOTrainer(
         model=load_base(given["model_name"], "", method="lora", precision=given["precision"]),
@@ -147,7 +153,7 @@ def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: P
         ),
         reward_funcs=[reward],
         train_dataset=Dataset.from_list([{"prompt": prompt} for prompt in order]),
-        processing_class=load_tokenizer(given["model_name"], "", use_chat_template=given["use_chat_template"]),
+        processing_class=tokenizer,
         peft_config=LoraConfig(
             r=given["lora_r"],
             lora_alpha=given["lora_alpha"],
@@ -160,7 +166,7 @@ def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: P
     trainer.remove_callback(PrinterCallback)
     start = Cost.now()
     trainer.train()
-    cost = Cost.now() - start
+    cost = Cost.now() - start - sampling[0]
     losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
     if len(losses) != steps or any(abs(a - b) > 1e-4 for a, b in zip(losses, recorded.losses, strict=True)):
         raise RuntimeError(f"the plain loop has other losses than ours: {losses} and {recorded.losses}")

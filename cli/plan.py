@@ -21,7 +21,7 @@ def plan_command() -> click.Command:
         parameters.file_option(),
         click.Option(["--gpu"], help="GPU whose figures the times are for [default: A100-80GB]."),
         click.Option(["--gpu-memory"], type=float, help="GiB that the GPU has: refuse what does not fit."),
-        click.Option(["--hourly-rate"], type=float, help="Price of an hour with its GPU, in any currency."),
+        click.Option(["--hourly-rate"], type=float, help="Price of an hour with one GPU, in any currency."),
     ]
     return click.Command("plan", params=[*own, *parameters.options()], callback=_plan, help=_plan.__doc__)
 
@@ -55,8 +55,8 @@ def plan_lines(
     device = device_named(gpu or DEFAULT_DEVICE)
     shape = shape_of(read_config(given["model_name"], given["model_revision"]), given["model_name"])
     problems = given["max_train_samples"] if given["use_filter"] else given["max_candidate_samples"]
-    schedule = plan(problems=problems, **{name: given[name] for name in BATCH})
     load = planned_load(given, prompt_tokens=PROMPT_TOKENS)
+    schedule = plan(problems=problems, **{name: given[name] for name in BATCH}, processes=load.processes)
     most = gpu_memory or (device.memory if gpu else UNLIMITED)
     needs = refuse_if_too_large(shape, load, round(most * GIB), f"the {gpu or 'GPU'}")
     lines = [
@@ -93,7 +93,9 @@ def _course_lines(
     lines += [
         f"{step.capitalize():10} {duration(seconds)}{notes.get(step, '')}" for step, seconds in found.seconds.items()
     ]
-    lines.append(f"GPU time   {duration(found.total_seconds)} on one {device.name}")
+    gpus = int(given["gpus"])
+    held = f"one {device.name}" if gpus == 1 else f"{gpus} {device.name} a step, train using {load.processes} of them"
+    lines.append(f"GPU time   {duration(found.total_seconds)} on {held}")
     if hourly_rate is not None:
-        lines.append(f"Price      {found.price(hourly_rate):.2f} at {hourly_rate:g} an hour")
+        lines.append(f"Price      {found.price(hourly_rate, gpus):.2f} at {hourly_rate:g} an hour and GPU")
     return [*lines, "", "The times assume:", *(f"  {one}" for one in assumptions(load, device))]

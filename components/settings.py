@@ -5,12 +5,12 @@ All that is wrong is said at once. Only the standard library is imported: submit
 """
 
 import difflib
-import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from components.overrides import parse_overrides
 from components.placement import wrong_placement
 from components.shared.errors import UserError
 from components.shared.published import check_model_name
@@ -85,59 +85,6 @@ RANGES: dict[str, tuple[float, float]] = {
 ADDRESSES = ("model_name", "dataset", "regression_dataset")
 NEVER_EMPTY = ("model_name", "dataset", "sandbox_url", "lora_target_modules")
 OPEN_BELOW = ("lr", "temperature", "top_p", "test_timeout_s")  # zero itself makes no sense for these
-# Keys of GRPOConfig that the product sets itself, each with the parameter to use instead (or why it is closed).
-RESERVED_OVERRIDES: dict[str, str] = {
-    "learning_rate": "lr",
-    "num_train_epochs": "epochs",
-    "max_steps": "epochs and max_candidate_samples",
-    "per_device_train_batch_size": "micro_batch_size",
-    "gradient_accumulation_steps": "batch_size and micro_batch_size",
-    "generation_batch_size": "batch_size",
-    "steps_per_generation": "batch_size",
-    "num_generations": "num_generations",
-    "max_completion_length": "max_completion_length",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "beta": "beta",
-    "seed": "seed",
-    "data_seed": "seed",
-    "bf16": "precision",
-    "fp16": "precision",
-    "use_cpu": "nothing: it follows the machine",
-    "output_dir": "nothing: the store decides",
-    "save_steps": "save_steps",
-    "save_strategy": "save_steps",
-    "save_total_limit": "keep_checkpoints",
-    "shuffle_dataset": "nothing: the order of prompts is fixed by the seed so that a run can resume exactly",
-    "resume_from_checkpoint": "resume_run",
-    "mask_truncated_completions": "nothing: truncated completions are always kept out of the loss",
-    "use_vllm": "nothing yet: completions are sampled by the model itself",
-    **dict.fromkeys(("report_to", "run_name"), "trackers"),
-    **dict.fromkeys(
-        ("top_k", "min_p", "repetition_penalty", "generation_kwargs", "cache_implementation"),
-        "nothing: filter, training and evaluation draw from the same distribution, by temperature and top_p",
-    ),
-    **dict.fromkeys(
-        ("logging_steps", "logging_strategy", "logging_first_step", "logging_nan_inf_filter"),
-        "nothing: every step is written down",
-    ),
-    **dict.fromkeys(
-        ("save_only_model", "ignore_data_skip", "enable_jit_checkpoint", "load_best_model_at_end"),
-        "nothing: checkpoints hold all that an exact resume needs",
-    ),
-    **dict.fromkeys(
-        ("eval_strategy", "do_eval", "eval_steps", "eval_on_start"), "nothing: the step evaluate judges the model"
-    ),
-    **dict.fromkeys(
-        ("push_to_hub", "hub_model_id", "log_completions", "log_completions_hub_repo"),
-        "nothing: what a run leaves goes to the store",
-    ),
-    **dict.fromkeys(
-        ("auto_find_batch_size", "use_transformers_paged", "use_transformers_continuous_batching"),
-        "nothing: batches are cut by micro_batch_size",
-    ),
-    "num_iterations": "epochs",
-}
 
 
 def check(parameters: Mapping[str, Any]) -> list[str]:
@@ -201,12 +148,21 @@ def _wrong_batch(given: Mapping[str, Any]) -> list[str]:
             f"micro_batch_size {micro} does not divide batch_size {batch}: use one of {', '.join(map(str, divisors))}, "
             "or 0 for auto."
         )
+    processes = training_processes(batch, int(given["gpus"]))
+    share = batch // processes
+    if micro and processes > 1 and not batch % micro and share % micro:
+        wrong.append(
+            f"micro_batch_size {micro} does not divide the {share} completions that each of {processes} GPUs gets of a "
+            "step: use a divisor of that, or 0 for auto."
+        )
     tokens, one_group = given["dynamic_sampling_tokens"], group * given["max_completion_length"]
     if 0 < tokens < one_group:
         wrong.append(
             f"dynamic_sampling_tokens {tokens} is less than one group may take (num_generations {group} x "
             f"max_completion_length {given['max_completion_length']}): use at least {one_group}, or 0 to draw no other."
         )
+    if tokens and processes > 1:
+        wrong.append("dynamic_sampling_tokens needs a single process: set gpus to 1, or dynamic_sampling_tokens to 0.")
     if tokens and given["reward"] == "random":
         wrong.append("dynamic_sampling_tokens needs reward tests: coin flips say nothing about a group.")
     if given["num_eval_examples"] > given["max_eval_samples"]:
@@ -215,6 +171,11 @@ def _wrong_batch(given: Mapping[str, Any]) -> list[str]:
             f"{given['max_eval_samples']}: lower the first or raise the second."
         )
     return wrong
+
+
+def training_processes(batch_size: int, gpus: int) -> int:
+    """How many processes train on a machine with so many GPUs: one a GPU, as many as divide the batch."""
+    return max(count for count in range(1, max(1, gpus) + 1) if batch_size % count == 0)
 
 
 def unknown_dataset(dataset: str) -> UserError:
@@ -253,20 +214,6 @@ def _wrong_splits(given: Mapping[str, Any]) -> list[str]:
     if "test" in names and given["candidate_splits"].strip() != "all":
         return ["candidate_splits names test, which the held-out problems come from: use all to add the rest of it."]
     return []
-
-
-def parse_overrides(text: str) -> dict[str, Any]:
-    """The JSON object in parameter grpo_overrides; UserError when it is none or holds a reserved key."""
-    try:
-        overrides = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise UserError(f'grpo_overrides is no JSON ({error}): write it like {{"epsilon_high": 0.28}}.') from None
-    if not isinstance(overrides, dict):
-        raise UserError('grpo_overrides must be a JSON object: write it like {"epsilon_high": 0.28}.')
-    for key in overrides:
-        if key in RESERVED_OVERRIDES:
-            raise UserError(f"grpo_overrides may not set {key}: use {RESERVED_OVERRIDES[key]} instead.")
-    return overrides
 
 
 def _wrong_overrides(given: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.parameters import merged, pipeline_parameters
-from components.settings import CHOICES, OPEN_BELOW, RANGES, RESERVED_OVERRIDES, check
+from components.settings import CHOICES, OPEN_BELOW, RANGES, check
 from components.shared.errors import UserError
 
 
@@ -68,12 +68,18 @@ def test_an_empty_name_is_refused(name):
         ({"batch_size": 12}, ["batch_size 12 is not divisible by num_generations 8", "batch_size 8 or 16"]),
         ({"batch_size": 4}, ["use batch_size 8, or num_generations 2 or 4."]),
         ({"micro_batch_size": 3}, ["micro_batch_size 3 does not divide batch_size 8: use one of 1, 2, 4, 8"]),
+        ({"micro_batch_size": 8, "gpus": "2"}, ["does not divide the 4 completions that each of 2 GPUs gets"]),
+        (
+            {"dynamic_sampling_tokens": 10_000, "gpus": "2"},
+            ["dynamic_sampling_tokens needs a single process"],
+        ),
         ({"num_eval_examples": 60}, ["num_eval_examples 60 is larger", "max_eval_samples 50"]),
         ({"candidate_splits": "train,dev"}, ["names 'dev'", "train, validation, prompt, or all"]),
         ({"candidate_splits": ","}, ["candidate_splits is empty"]),
         ({"candidate_splits": "train,test"}, ["names test", "use all"]),
         ({"grpo_overrides": "{"}, ["grpo_overrides is no JSON", "epsilon_high"]),
         ({"grpo_overrides": "[1]"}, ["must be a JSON object"]),
+        ({"grpo_overrides": '{"epsilon_hi": 0.3}'}, ["GRPOConfig has no epsilon_hi: did you mean epsilon_high?"]),
         ({"publish_as": "a/b"}, ["publish_as 'a/b' is no name for a model: use letters, digits"]),
         ({"publish_as": "m", "reward": "random"}, ["publish_as needs reward tests"]),
         ({"init_adapter": "models/m", "method": "full"}, ["init_adapter needs method lora or qlora"]),
@@ -83,12 +89,6 @@ def test_an_empty_name_is_refused(name):
 def test_parameters_that_contradict_each_other(values, sentences):
     said = refusal(**values)
     assert all(sentence in said for sentence in sentences), said
-
-
-@pytest.mark.parametrize("key", RESERVED_OVERRIDES)
-def test_a_reserved_override_names_what_to_use(key):
-    said = refusal(grpo_overrides=f'{{"{key}": 1}}')
-    assert said == f"grpo_overrides may not set {key}: use {RESERVED_OVERRIDES[key]} instead."
 
 
 @pytest.mark.parametrize(

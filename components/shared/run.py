@@ -123,16 +123,26 @@ def versions() -> dict[str, str]:
 
 def git_commit() -> str | None:
     """The commit of the checkout that this code runs from; None in an image, where code_version says it."""
+    return _git("rev-parse", "HEAD") or None
+
+
+def git_is_changed() -> bool:
+    """Whether this code is not that of git_commit: files that git knows have changes which are not committed."""
+    return bool(_git("status", "--porcelain", "--untracked-files=no"))
+
+
+def _git(*command: str) -> str:
+    """What git says about the checkout that this code runs from; empty where there is none, or no git."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
-        return None
+        return ""
     try:
         answer = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
+            ["git", "-C", str(folder), *command], capture_output=True, text=True, timeout=10, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    return answer.stdout.strip() or None
+        return ""
+    return answer.stdout.strip()
 
 
 def digest_of(file: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from huggingface_hub import ModelCardData
 
-from components.shared.run import IMAGE_VARIABLE, digest_of, git_commit, versions
+from components.shared.run import IMAGE_VARIABLE, digest_of, git_commit, git_is_changed, versions
 
 CARD = "README.md"
 COUNTS, PROBLEMS = "prepare/counts.json", "*/*.jsonl"
@@ -37,7 +37,7 @@ def provenance(problems: Path, given: Mapping[str, Any], run: str) -> dict[str, 
     )
     return {
         "run": run,
-        "git commit": git_commit() or "not known in an image: the code version stands for it",
+        "git commit": _commit(),
         "code version": given["code_version"] or "not set",
         "image": os.environ.get(IMAGE_VARIABLE) or "none: trained outside a cluster",
         "packages": ", ".join(f"{name} {version}" for name, version in versions().items()),
@@ -45,6 +45,13 @@ def provenance(problems: Path, given: Mapping[str, Any], run: str) -> dict[str, 
         "data set digest": str(counts.get("dataset_digest", "not known")),
         **{file.relative_to(problems).as_posix(): digest_of(file) for file in sorted(problems.glob(PROBLEMS))},
     }
+
+
+def _commit() -> str:
+    commit = git_commit()
+    if commit is None:
+        return "not known in an image: the code version stands for it"
+    return f"{commit}, with changes that were not committed" if git_is_changed() else commit
 
 
 def model_card(

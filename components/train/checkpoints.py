@@ -79,7 +79,7 @@ class Checkpoints:
                     return None, name
         except KeyError as error:
             return None, Path(str(error.args[0])).name
-        except ValueError:
+        except (ValueError, TypeError, AttributeError):  # no JSON, or JSON of another form
             return None, MANIFEST
         return manifest, ""
 

@@ -75,20 +75,20 @@ class Estimate:
         """Of the steps that hold a GPU."""
         return sum(self.seconds.values())
 
-    def price(self, hourly_rate: float) -> float:
-        """At this price an hour, in its currency, while a GPU is held."""
-        return self.total_seconds / 3600 * hourly_rate
+    def price(self, hourly_rate: float, gpus: int) -> float:
+        """At this price of an hour with one GPU, in its currency; each step holds `gpus`, used or not."""
+        return gpus * self.total_seconds / 3600 * hourly_rate
 
 
 def estimate(shape: Shape, load: Load, given: Mapping[str, Any], *, steps: int, device: Device) -> Estimate:
     """The run's estimate. steps: optimiser steps; given: the pipeline's parameters."""
     completions = steps * load.batch_size
     prompts, written = completions * load.prompt_tokens, completions * load.completion_tokens
-    batch = _sampling_seconds(shape, load, load.batch_size, device, adapter=load.method != "full")
+    batch = _sampling_seconds(shape, load, load.share, device, adapter=load.method != "full")
     phases = {
         "generate": steps * batch,
         "reward": completions / VERDICTS_PER_S,
-        "update": (prompts + written) * _training_flops(shape, load) / _flops(device),
+        "update": (prompts + written) * _training_flops(shape, load) / _flops(device) / load.processes,
     }
     seconds = {"train": STARTUP_SECONDS + sum(phases.values())}
     if given["use_filter"]:

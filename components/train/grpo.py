@@ -5,8 +5,7 @@ prompts come in the order they are given (see schedule.py); rollouts and rewards
 the device's precision is the model's own dtype, not only the trainer's flag.
 """
 
-import dataclasses
-import difflib
+import logging
 import os
 import warnings
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from transformers.pytorch_utils import Conv1D  # noqa: E402
 from transformers.trainer_callback import PrinterCallback  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
-from components.settings import parse_overrides  # noqa: E402
+from components.overrides import parse_overrides  # noqa: E402
 from components.shared.errors import UserError  # noqa: E402
 from components.shared.models import load_base, load_model, resolve_precision  # noqa: E402
 from components.shared.problem import Problem  # noqa: E402
@@ -60,7 +59,7 @@ def make_config(
     seed: int,
     grpo_overrides: str,
 ) -> GRPOConfig:
-    """GRPOConfig for one process; UserError for an override that GRPOConfig does not know or take."""
+    """GRPOConfig for one process; UserError for an override that GRPOConfig does not take."""
     dtype, on_gpu = resolve_precision(precision), torch.cuda.is_available()
     ours = {
         "output_dir": str(folder),
@@ -90,17 +89,8 @@ def make_config(
         "ddp_backend": ("nccl" if on_gpu else "gloo") if schedule.processes > 1 else None,
         "ddp_find_unused_parameters": False if schedule.processes > 1 else None,
     }
-    return _config({**ours, **parse_overrides(grpo_overrides)})
-
-
-def _config(settings: dict[str, Any]) -> GRPOConfig:
-    known = [field.name for field in dataclasses.fields(GRPOConfig)]
-    for key in settings:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            raise UserError(f"grpo_overrides: GRPOConfig has no {key}{f': did you mean {near[0]}?' if near else '.'}")
     try:
-        return GRPOConfig(**settings)
+        return GRPOConfig(**{**ours, **parse_overrides(grpo_overrides)})
     except (TypeError, ValueError) as error:
         raise UserError(f"grpo_overrides: GRPOConfig refuses the settings ({error}).") from None
 
@@ -127,6 +117,7 @@ def make_trainer(
         target_modules=target_modules(policy, lora_target_modules),
         task_type="CAUSAL_LM",
     )
+    _pin_reference(policy, config)
     trainer = GRPOTrainer(
         model=policy,
         args=config,
@@ -141,6 +132,17 @@ def make_trainer(
     if method != "full":
         _in_fp32(trainer.model)
     return trainer
+
+
+def _pin_reference(policy: Any, config: GRPOConfig) -> None:
+    """Have TRL take the reference copy, which it loads itself by the policy's name, from the policy's own commit.
+
+    Only models that came from the hub have one. For the policy TRL would warn that it ignores this.
+    """
+    commit = getattr(policy.config, "_commit_hash", None)
+    if commit:
+        logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)
+        config.model_init_kwargs = {"revision": commit}
 
 
 def target_modules(policy: Any, wanted: str) -> str | list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.shared.progress import say
 from components.shared.store import Store
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
@@ -48,7 +49,19 @@ class Journal:
 
     def _read(self, name: str) -> list[Row]:
         try:
-            text = self.store.read(f"{self.prefix}/{name}").decode()
+            text = self.store.read(f"{self.prefix}/{name}").decode(errors="replace")
         except KeyError:
             return []
-        return [json.loads(line) for line in text.splitlines()]
+        rows = [_row(line) for line in text.splitlines()]
+        damaged = rows.count(None)
+        if damaged:
+            say("train", f"warning: {damaged} of {len(rows)} lines of {name} are damaged and are left out")
+        return [row for row in rows if row is not None]
+
+
+def _row(line: str) -> Row | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("step"), int) else None

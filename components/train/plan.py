@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from components.settings import training_processes
 from components.shared.errors import UserError
 from components.shared.models import DTYPES
 from components.train.schedule import auto_micro_batch
@@ -22,8 +23,8 @@ GIB = 2**30
 FP32 = 4
 # NF4 keeps half a byte a weight and an fp32 scale for each block of 64 (bitsandbytes, Linear4bit without double quant).
 NF4_BYTES = 0.5 + FP32 / 64
+WITH_BUCKETS = 2  # DistributedDataParallel keeps the gradients a second time, in the buckets that it exchanges
 ADAMW_STATES = 2  # first and second moment, in the parameter's own dtype (torch.optim.AdamW)
-QLORA_ADAPTER_BYTES = 2  # TRL casts the adapter of a quantised base to bf16
 # TRL's fused head computes logits in tiles of this many tokens and vocabulary entries (trl.kernels.chunked_logprob).
 TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
 # Beyond what torch allocates: CUDA's context and libraries, and what fragmentation leaves unusable.
@@ -33,7 +34,7 @@ FRAGMENTATION = 0.05
 
 @dataclass(frozen=True)
 class Load:
-    """What training asks of the machine. Lengths in tokens.
+    """What training asks of each GPU. Lengths in tokens; batch_size is that of all processes together.
 
     width: bytes of one weight of the base; compute: of one activation.
     """
@@ -49,9 +50,24 @@ class Load:
     prompt_tokens: int
     completion_tokens: int
     checkpointing: bool
+    processes: int = 1
+
+    @property
+    def share(self) -> int:
+        """Completions of a step that one process works on."""
+        return self.batch_size // self.processes
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], *, dtype: torch.dtype, cuda: bool, micro: int, prompt_tokens: int) -> "Load":
+    def of(
+        cls,
+        given: Mapping[str, Any],
+        *,
+        dtype: torch.dtype,
+        cuda: bool,
+        micro: int,
+        prompt_tokens: int,
+        processes: int = 1,
+    ) -> "Load":
         """From the pipeline's parameters. Full fine-tuning in fp16 keeps fp32 weights (grpo.load_policy)."""
         compute = FP32 if dtype == torch.float32 else 2
         scaled = given["method"] == "full" and dtype == torch.float16
@@ -63,6 +79,7 @@ class Load:
             prompt_tokens=prompt_tokens,
             completion_tokens=given["max_completion_length"],
             checkpointing=cuda,
+            processes=processes,
         )
 
 
@@ -103,8 +120,10 @@ def planned_load(given: Mapping[str, Any], *, prompt_tokens: int) -> Load:
     cuda = given["gpus"] != "0"
     auto = torch.bfloat16 if cuda else torch.float32
     dtype = auto if given["precision"] == "auto" else DTYPES[given["precision"]]
-    micro = given["micro_batch_size"] or auto_micro_batch(given["batch_size"], "cuda" if cuda else "cpu")
-    return Load.of(given, dtype=dtype, cuda=cuda, micro=micro, prompt_tokens=prompt_tokens)
+    processes = training_processes(given["batch_size"], int(given["gpus"]))
+    share = given["batch_size"] // processes
+    micro = given["micro_batch_size"] or auto_micro_batch(share, "cuda" if cuda else "cpu")
+    return Load.of(given, dtype=dtype, cuda=cuda, micro=micro, prompt_tokens=prompt_tokens, processes=processes)
 
 
 def memory(shape: Shape, load: Load) -> Memory:
@@ -116,7 +135,7 @@ def memory(shape: Shape, load: Load) -> Memory:
         reference=_weights(shape, load) if copy else 0,
         adapter=0 if load.method == "full" else trained * trained_width,
         optimiser=ADAMW_STATES * trained * trained_width,
-        gradients=trained * trained_width,
+        gradients=trained * trained_width * (1 if load.processes == 1 else WITH_BUCKETS),
         activations=activations(shape, load),
         kv_cache=kv_cache(shape, load),
     )
@@ -131,10 +150,10 @@ def _weights(shape: Shape, load: Load) -> int:
 
 
 def _trained(shape: Shape, load: Load) -> tuple[int, int]:
-    """How many parameters are trained, and the bytes of each: LoRA's are fp32 (peft), all others the base's."""
+    """How many parameters are trained, and the bytes of each: an adapter's are fp32 (grpo.make_trainer)."""
     if load.method == "full":
         return shape.parameters, load.width
-    return shape.lora_parameters(load.lora_r), QLORA_ADAPTER_BYTES if load.method == "qlora" else FP32
+    return shape.lora_parameters(load.lora_r), FP32
 
 
 def layer_bytes(shape: Shape, load: Load) -> int:
@@ -188,7 +207,7 @@ def kv_cache(shape: Shape, load: Load) -> int:
 
 def rows_drawn(shape: Shape, load: Load) -> int:
     """How many completions of a step are drawn at once."""
-    return min(load.batch_size, shape.rows_at_once)
+    return min(load.share, shape.rows_at_once)
 
 
 def memory_lines(shape: Shape, planned: Memory, load: Load) -> list[str]:
@@ -224,11 +243,11 @@ def refuse_if_too_large(shape: Shape, load: Load, available: int, device: str) -
 
 def cures(load: Load) -> Iterator[tuple[str, Load]]:
     """Changes that save memory, the one that changes least about the run first; each with its words."""
-    smaller = [size for size in range(load.micro_batch_size - 1, 0, -1) if load.batch_size % size == 0]
+    smaller = [size for size in range(load.micro_batch_size - 1, 0, -1) if load.share % size == 0]
     for size in smaller:  # the same steps, only cut finer
         yield f"micro_batch_size {size}", replace(load, micro_batch_size=size)
     finest = replace(load, micro_batch_size=1)
-    if load.batch_size > load.num_generations:
+    if load.batch_size > load.num_generations and load.num_generations % load.processes == 0:
         size = load.num_generations
         yield f"batch_size {size} and micro_batch_size 1", replace(finest, batch_size=size)
     if load.method == "full" and load.beta > 0:

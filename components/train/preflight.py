@@ -24,7 +24,10 @@ def plan_training(given: Mapping[str, Any], schedule: Schedule, tokenizer: Any, 
     longest = max(len(ids) for ids in tokenizer(texts)["input_ids"])
     cuda = torch.cuda.is_available()
     dtype = resolve_precision(given["precision"])
-    load = Load.of(given, dtype=dtype, cuda=cuda, micro=schedule.micro_batch_size, prompt_tokens=longest)
+    load = Load.of(
+        given, dtype=dtype, cuda=cuda, micro=schedule.micro_batch_size, prompt_tokens=longest,
+        processes=schedule.processes,
+    )  # fmt: skip
     if not cuda:
         planned = memory(shape, load)
         say("train", f"plan: {_parts(planned)}, with prompts of at most {longest} tokens")

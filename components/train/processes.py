@@ -4,17 +4,24 @@ Each draws, judges and learns from its share of a step's completions; gradients 
 gloo without GPUs). The first process alone keeps journal, report and checkpoints.
 """
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from components.settings import training_processes
 from components.shared.errors import InfraError, UserError
+from components.shared.progress import say
+from components.shared.run import folder_of, run_id_of
+from components.shared.store import open_store
+from components.train.memory import MemoryRanOut, note_memory_ran_out
 
 T = TypeVar("T")
 
@@ -62,14 +69,33 @@ class Processes:
 
 
 def processes_for(batch_size: int) -> int:
-    """How many processes this machine should train with: one a GPU, as many as divide the batch."""
+    """How many processes this machine should train with, see training_processes."""
     import torch
 
-    return max(count for count in range(1, max(1, torch.cuda.device_count()) + 1) if batch_size % count == 0)
+    return training_processes(batch_size, torch.cuda.device_count())
 
 
 def launch(count: int, **asked: Any) -> dict[str, float]:
-    """Run the train step in `count` processes; asked: what training.run takes. Its failure is raised here."""
+    """Run the train step in `count` processes; asked: what training.run takes. Its failure is raised here.
+
+    When memory runs out in one of them, all start again from the newest checkpoint with half at a time.
+    """
+    prefix = f"{folder_of(run_id_of(asked['run_id'], asked['resume_run']))}/train"
+    while True:
+        told, code = _launched(count, asked)
+        if "scalars" in told:
+            return dict(told["scalars"])
+        ran_out = told.get("kind") == MemoryRanOut.__name__
+        if not ran_out or not note_memory_ran_out(open_store(), prefix, asked["batch_size"] // count):
+            break
+        say("train", f"warning: {told['message']} All start again from the newest checkpoint with half at a time.")
+    if told:
+        raise (UserError if told["kind"] == UserError.__name__ else InfraError)(told["message"])
+    raise InfraError(f"One of {count} training processes ended with code {code}, see above for its reason.")
+
+
+def _launched(count: int, asked: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """What the processes have answered, empty when they died without an answer, and the launcher's exit code."""
     with tempfile.TemporaryDirectory(prefix="grpo-launch-") as folder:
         task, answer = Path(folder) / "task.json", Path(folder) / "answer.json"
         task.write_text(
@@ -77,12 +103,7 @@ def launch(count: int, **asked: Any) -> dict[str, float]:
         )
         launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(count), "--module", __name__]
         code = _run([sys.executable, "-m", *launcher, str(task)])
-        told: dict[str, Any] = json.loads(answer.read_text()) if answer.exists() else {}
-    if "scalars" in told:
-        return dict(told["scalars"])
-    if told:
-        raise {"UserError": UserError, "InfraError": InfraError}[told["kind"]](told["message"])
-    raise InfraError(f"One of {count} training processes ended with code {code}, see above for its reason.")
+        return dict(json.loads(answer.read_text())) if answer.exists() else {}, code
 
 
 def _run(command: list[str]) -> int:
@@ -108,8 +129,9 @@ def main(task: Path) -> None:
         if Processes.here().main:
             answer.write_text(json.dumps({"scalars": scalars}))
     except (UserError, InfraError) as error:
-        kind = "UserError" if isinstance(error, UserError) else "InfraError"
-        answer.write_text(json.dumps({"kind": kind, "message": str(error)}))
+        kinds = [kind.__name__ for kind in (MemoryRanOut, UserError, InfraError) if isinstance(error, kind)]
+        with contextlib.suppress(FileExistsError), answer.open("x") as first:
+            first.write(json.dumps({"kind": kinds[0], "message": str(error)}))
         raise SystemExit(error.exit_code) from None
 
 

@@ -4,6 +4,8 @@ All epochs are written out in shuffled order beforehand and the trainer goes thr
 then sees the same prompts in the same order; TRL's own shuffling starts again at its seed in later epochs.
 """
 
+import hashlib
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,9 +31,14 @@ class Schedule:
     processes: int = 1
 
     @property
+    def share(self) -> int:
+        """Completions of a step that each process works on."""
+        return self.batch_size // self.processes
+
+    @property
     def accumulation(self) -> int:
         """Micro batches of each process in a step."""
-        return self.batch_size // (self.micro_batch_size * self.processes)
+        return self.share // self.micro_batch_size
 
     def epoch_at(self, step: int) -> float:
         """How many times the problems have been gone through after `step` steps."""
@@ -81,3 +88,9 @@ def prompt_order(problems: Sequence[Problem], epochs: int, seed: int) -> list[Pr
         random.Random(f"{seed}/epoch {epoch}").shuffle(shuffled)
         order += shuffled
     return order
+
+
+def digest_of_problems(problems: Sequence[Problem]) -> str:
+    """What prompts and rewards follow from, in their order; measured times and hidden tests are no part of it."""
+    facts = [(one.task_id, one.prompt, one.prelude, one.setup, one.tests) for one in problems]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

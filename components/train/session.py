@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from components.settings import FIXED, LEARNING, parse_overrides
+from components.overrides import parse_overrides
+from components.settings import FIXED, LEARNING
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.models import free_memory, is_out_of_memory, load_tokenizer, resolve_precision
@@ -23,12 +24,12 @@ from components.train.grpo import load_policy, make_config, make_trainer
 from components.train.hidden import HiddenTests
 from components.train.interruption import Interrupted, Interruption
 from components.train.journal import Journal
-from components.train.memory import AttemptRecord, Pieces, disk_error
+from components.train.memory import LESS_MEMORY, AttemptRecord, Pieces, Superseded, disk_error, memory_ran_out
 from components.train.preflight import plan_training
 from components.train.processes import Processes
 from components.train.report import training_report
 from components.train.rewards import TestReward
-from components.train.schedule import Schedule, prompt_order
+from components.train.schedule import Schedule, digest_of_problems, prompt_order
 from components.train.start import start_from_adapter
 from components.train.trackers import chosen_trackers, end_trackers, tracker_callbacks, tracker_files
 from components.train.uploads import PATIENCE_AFTER_FAILURE, PATIENCE_AT_THE_END, Uploads
@@ -63,18 +64,20 @@ class Session:
             given["model_name"], given["model_revision"], use_chat_template=given["use_chat_template"]
         )
         plan_training(given, schedule, self.tokenizer, training)
-        self.checkpoints = Checkpoints(
-            store, name, keep=given["keep_checkpoints"], settings={key: given[key] for key in FIXED}
-        )
+        fixed = {**{key: given[key] for key in FIXED}, "the set of problems": digest_of_problems(training)}
+        self.checkpoints = Checkpoints(store, name, keep=given["keep_checkpoints"], settings=fixed)
         self.checkpoint = self.checkpoints.newest(folder)
         self.journal = Journal(store, self.prefix)
         self.journal.load()
         self.attempt = AttemptRecord(store, self.prefix, steps=schedule.steps)
         self.interruption = Interruption(alone=self.processes.count == 1)
-        self.uploads = Uploads(store, self.checkpoints.save, active=self.processes.main)
+        self.uploads = Uploads(
+            store, self.checkpoints.save, active=self.processes.main, check=self.attempt.refuse_if_superseded
+        )
         self.order = prompt_order(training, schedule.epochs, given["seed"])
         self.watch = self._make_watch(training)
         self.trainer: Any = self._make_trainer()
+        self._write_attempt()  # from now on the run is this attempt's
 
     def _make_watch(self, training: list[Problem]) -> Watch:
         given = self.given
@@ -139,7 +142,7 @@ class Session:
 
     def _fit(self, wanted: Pieces) -> None:
         """Cut the batch into the pieces wanted, or smaller ones if an attempt before ran out of memory."""
-        self.pieces, why = self.attempt.pieces(wanted, self.schedule.batch_size)
+        self.pieces, why = self.attempt.pieces(wanted, self.schedule.share)
         self._cut(self.pieces)
         if why:
             say("train", f"{why}: {self.pieces}, and batch_size stays {self.schedule.batch_size}")
@@ -152,7 +155,7 @@ class Session:
     def _headline(self, policy: Any) -> str:
         given, schedule = self.given, self.schedule
         dtype = str(resolve_precision(given["precision"])).removeprefix("torch.")
-        size = sum(parameter.numel() for parameter in policy.parameters()) / 1e6
+        size = policy.num_parameters() / 1e6
         return (
             f"{given['method']} on {given['model_name']} ({size:.1f} M parameters, {dtype}, {policy.device}), "
             f"{schedule.problems} problems, {schedule.steps} steps of {schedule.prompts_per_step} prompts x "
@@ -208,6 +211,8 @@ class Session:
         except (OSError, RuntimeError) as error:
             if is_out_of_memory(error) and self.processes.count == 1:
                 return False
+            if is_out_of_memory(error):
+                raise memory_ran_out(self.processes.count, self.pieces) from error
             raise disk_error(error, self.folder) or error from None
         finally:
             saved = self.trainer_folder / f"checkpoint-{self.watch.saved_step}"
@@ -216,6 +221,8 @@ class Session:
 
     def _kept(self, error: UserError | InfraError | Interrupted) -> Exception:
         """What ended the run as its failure, after its last step has been saved, with what can be done."""
+        if isinstance(error, Superseded):
+            return error
         step = self.trainer.state.global_step
         weights_are_good = not isinstance(error, UserError) or error is self.watch.verdict
         alone = self.processes.count == 1  # the others may be anywhere in their step, and saving takes all
@@ -229,12 +236,9 @@ class Session:
         return type(error)(f"{error} {kept}{can}.")
 
     def _start_again_smaller(self) -> None:
-        smaller = self.pieces.halved(self.schedule.batch_size)
+        smaller = self.pieces.halved(self.schedule.share)
         if smaller is None:
-            raise UserError(
-                "Not even one completion at a time fits into memory: lower max_completion_length or lora_r, use method "
-                "lora or qlora, or a smaller model_name."
-            )
+            raise UserError(f"Not even one completion at a time fits into memory: {LESS_MEMORY}.")
         self.attempt.ran_out = True
         del self.trainer
         free_memory()

@@ -14,6 +14,7 @@ from pathlib import Path
 from components.shared.errors import InfraError, UserError
 from components.shared.progress import duration, say
 from components.shared.store import Store
+from components.train.memory import Superseded
 
 SECONDS_BETWEEN_TRIES = 5.0
 SECONDS_BETWEEN_WARNINGS = 60.0
@@ -27,12 +28,20 @@ Checkpoint = tuple[int, Path]  # the step, and the folder with the trainer's fil
 class Uploads:
     """Sends objects and checkpoints in order: an object that was given before a checkpoint is there before it is."""
 
-    def __init__(self, store: Store, save_checkpoint: Callable[[int, Path], None], *, active: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        save_checkpoint: Callable[[int, Path], None],
+        *,
+        active: bool = True,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """save_checkpoint(step, folder) puts a checkpoint into the store, see Checkpoints.save.
 
-        active: False in a process that leaves the sending to another one.
+        active: False in a process that leaves the sending to another one. check: raises Superseded when nothing more
+        may be sent.
         """
-        self.active = active
+        self.active, self.check = active, check
         self.store, self.save_checkpoint = store, save_checkpoint
         self.objects: dict[str, bytes] = {}
         self.checkpoint: Checkpoint | None = None
@@ -85,7 +94,9 @@ class Uploads:
         return bool(self.objects or self.checkpoint or self.sending)
 
     def _is_defect(self) -> bool:
-        return self.trouble is not None and not isinstance(self.trouble, InfraError | UserError)
+        """Whether to try again would be in vain."""
+        expected = isinstance(self.trouble, InfraError | UserError) and not isinstance(self.trouble, Superseded)
+        return self.trouble is not None and not expected
 
     def _stop_if_hopeless(self) -> None:
         away = time.monotonic() - self.away_since if self.away_since is not None else 0.0
@@ -126,6 +137,7 @@ class Uploads:
 
     def _try(self, objects: dict[str, bytes], checkpoint: Checkpoint | None) -> Exception | None:
         try:
+            self.check()
             for key, data in list(objects.items()):
                 self.store.write(key, data)
                 del objects[key]

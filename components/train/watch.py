@@ -19,14 +19,13 @@ from components.train.hidden import HiddenTests
 from components.train.interruption import Interruption
 from components.train.journal import Journal
 from components.train.metrics import lost_step, step_metrics, step_samples
+from components.train.pace import Pace
 from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
 from components.train.schedule import Schedule
 from components.train.trackers import scalars
 from components.train.uploads import Uploads
 
-SECONDS_BETWEEN_REPORTS = 10.0
-SHARE_OF_TIME_FOR_REPORTS = 0.01
 # At most two minutes of work may be lost, and a checkpoint still needs a step's time and its way to the store.
 SECONDS_BETWEEN_SAVES, LONGEST_BETWEEN_SAVES = 60.0, 90.0
 SHARE_OF_TIME_FOR_SAVES = 0.1
@@ -59,8 +58,9 @@ class Watch(TrainerCallback):
         self.interruption, self.save_steps, self.draw_report = interruption, given["save_steps"], draw_report
         self.tracked = tracked
         self.progress = Progress("train", "training", schedule.steps, unit="steps", every_update=True)
-        self.last_report = self.last_save = self.save_started = time.monotonic()
-        self.save_seconds = self.report_seconds = 0.0
+        self.last_save = self.save_started = time.monotonic()
+        self.save_seconds = 0.0
+        self.pace = Pace()
         self.saved_step = 0
         self.advisor = Advisor()
         self.processes = reward.processes
@@ -70,6 +70,7 @@ class Watch(TrainerCallback):
         self.progress.skip_to(state.global_step)
         self.saved_step = state.global_step
         self.last_save = time.monotonic()
+        self.pace.begin()
         self.publish(finished=False)  # who looks early finds a page
 
     def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
@@ -100,7 +101,7 @@ class Watch(TrainerCallback):
         self.verdict = stuck(self.journal.metrics, self.given)
         if self.verdict:
             control.should_save = control.should_training_stop = True
-        if self._page_is_due():
+        if self.pace.is_due():
             self.publish(finished=False)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
@@ -117,7 +118,7 @@ class Watch(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.processes.wait()  # each has a part of the checkpoint
         # The journal goes first: a checkpoint promises that the steps before it are written down. The page may wait.
-        if self._page_is_due():
+        if self.pace.is_due():
             self.publish(finished=False)
         else:
             self.uploads.write(self.journal.objects())
@@ -126,16 +127,13 @@ class Watch(TrainerCallback):
         self.saved_step, self.last_save = state.global_step, time.monotonic()
         self.save_seconds = self.last_save - self.save_started
 
-    def _page_is_due(self) -> bool:
-        pause = max(SECONDS_BETWEEN_REPORTS, self.report_seconds / SHARE_OF_TIME_FOR_REPORTS)
-        return time.monotonic() - self.last_report >= pause
-
     def publish(self, *, finished: bool) -> None:
         """Hand the journal and the page, as they are now, to the store."""
-        start = time.monotonic()
+        if not self.processes.main:
+            return
+        start = self.pace.clock()
         self.uploads.write({**self.journal.objects(), **self.draw_report(finished)})
-        self.last_report = time.monotonic()
-        self.report_seconds = self.last_report - start
+        self.pace.drawn(start)
 
     def _seconds(self, whole: float) -> dict[str, float]:
         generate, reward = self.rollouts.seconds, self.reward.seconds

@@ -37,9 +37,19 @@ def test_it_says_memory_tokens_time_and_price(
     assert "600 of 8 completions" in words["Steps"]
     assert "0.922 M written" in words["Tokens"]
     assert "on one H100" in words["GPU time"]
-    assert "at 3 an hour" in words["Price"]
+    assert "at 3 an hour and GPU" in words["Price"]
     assert "The times assume:" in words
     assert not store_root.exists()  # a plan leaves nothing
+
+
+def test_several_gpus_cost_what_they_are_held_for(config_alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prices = []
+    for gpus in ("1", "3"):
+        assert plan("--model-name", str(config_alone), "--gpu", "h100", "--hourly-rate", "3", "--gpus", gpus) == 0
+        told = capsys.readouterr().out
+        prices.append(float(next(line.split()[1] for line in told.splitlines() if line.startswith("Price"))))
+    assert "on 3 H100 a step, train using 2 of them" in told
+    assert prices[1] > prices[0]
 
 
 def test_what_does_not_fit_is_refused(config_alone: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 
 from components.shared import batches
 from components.shared.batches import MOST_ROWS, Sampler, batch_effect, fit_of, rows_that_fit, sample
@@ -158,13 +159,11 @@ def test_a_real_limit_of_memory_is_kept_to() -> None:
 
 
 def test_an_adapter_on_top_has_the_memory_of_its_base() -> None:
-    class Adapted(torch.nn.Module):
-        def get_base_model(self) -> torch.nn.Module:
-            return base
-
-    base = torch.nn.Linear(2, 2)
+    base = load_model(str(DEMO_MODEL), "", torch.float32)
+    adapted = get_peft_model(base, LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM"))
+    assert fit_of(adapted).rows == rows_at_once(adapted)
     fit_of(base).rows = 5
-    assert fit_of(Adapted()) is fit_of(base)
+    assert fit_of(adapted) is fit_of(base)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,23 @@
 """A run's id and its record."""
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from components.shared.errors import InfraError
-from components.shared.run import digest_of, git_commit, latest, mark_latest, merged, record, run_id_of, versions
+from components.shared.run import (
+    digest_of,
+    git_commit,
+    git_is_changed,
+    latest,
+    mark_latest,
+    merged,
+    record,
+    run_id_of,
+    versions,
+)
 from components.shared.store import open_store
 
 
@@ -50,5 +62,8 @@ def test_latest_names_the_newest_run(tmp_path):
 def test_what_ran_is_known(tmp_path):
     assert "torch" in versions()
     assert git_commit() is None or len(git_commit()) == 40
+    if git_commit():
+        told = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=Path(__file__).parent, check=False)
+        assert git_is_changed() == (told.returncode == 1)
     (tmp_path / "x").write_bytes(b"abc")
     assert digest_of(tmp_path / "x") == "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from bitsandbytes.nn import Linear4bit
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 from components.shared.problem import PROBLEMS, write_problems
 from tests.conftest import ROOT, demo_problems
@@ -54,6 +56,18 @@ def train(
         return scalars, target
 
     return go
+
+
+def four_bit_policy(*_: Any, **__: Any) -> Any:
+    """The demo's model in 4 bits on the CPU, where grpo.load_policy asks for a GPU."""
+    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32)
+    policy = AutoModelForCausalLM.from_pretrained(
+        ROOT / "demo/model", dtype=torch.float32, quantization_config=config, device_map={"": "cpu"}
+    )
+    for module in policy.modules():
+        if isinstance(module, Linear4bit):
+            module.support_avx512bf16_for_cpu = False  # bitsandbytes' faster way knows no backward pass
+    return policy.eval()
 
 
 def rows(store_root: Path, run_id: str, name: str = "metrics.jsonl") -> list[dict[str, Any]]:

@@ -47,6 +47,31 @@ def test_a_damaged_one_is_skipped_with_a_warning(
     assert ("checkpoint 2 is damaged (weights)" in capsys.readouterr().out) == (damage != "no manifest")
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "",
+        "[1]",
+        "null",
+        "7",
+        "{}",
+        '{"settings": null, "files": {}}',
+        '{"settings": {"lr": 1}, "files": [1]}',
+        '{"settings": {"lr": 1}, "files": {"weights": 3}}',
+        '{"settings": {"lr": 1}, "files": {"../../x": {}}}',
+    ],
+)
+def test_a_manifest_of_any_other_form_is_damage(
+    tmp_path: Path, manifest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints = saved(tmp_path, 1, 2)
+    (tmp_path / "store/checkpoints/run/2/manifest.json").write_text(manifest)
+    newest = checkpoints.newest(tmp_path / "into")
+    assert newest is not None
+    assert newest.name == "checkpoint-1"
+    assert "checkpoint 2 is damaged" in capsys.readouterr().out
+
+
 def test_a_new_run_has_none(tmp_path: Path) -> None:
     assert saved(tmp_path).newest(tmp_path / "into") is None
 

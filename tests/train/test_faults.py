@@ -6,13 +6,16 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components.shared.errors import InfraError, UserError
+from components.shared.problem import PROBLEMS, write_problems
 from components.train import session
+from components.train.rewards import TestReward
 from tests.buckets import own_bucket
-from tests.conftest import DEMO_MODEL
+from tests.conftest import DEMO_MODEL, demo_problems
 from tests.train.conftest import rows
 
 Train = Callable[..., tuple[dict[str, float], Path]]
@@ -87,3 +90,31 @@ def test_a_checkpoint_of_another_model_is_refused_by_name(train: Train, tmp_path
     shutil.copytree(DEMO_MODEL, model)
     with pytest.raises(UserError, match=r"continued with other settings: model_name was .*demo/model.* and is"):
         train(batch_size=32, model_name=str(model))
+
+
+def test_a_checkpoint_of_other_problems_is_refused(train: Train, problem_set: Path) -> None:
+    train(batch_size=32)
+    write_problems(problem_set / PROBLEMS, demo_problems(26)[2:])
+    with pytest.raises(UserError, match=r"continued with other settings: the set of problems was '\w+' and is '\w+'"):
+        train(batch_size=32)
+
+
+def test_an_attempt_ends_when_a_newer_one_has_the_run(
+    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = store_root / "runs/run/train/attempt.json"
+    judge = TestReward.__call__
+
+    def overtaken(reward: TestReward, *given: Any, **named: Any) -> Any:
+        if named["trainer_state"].global_step == 4:
+            record.write_text(json.dumps({**json.loads(record.read_text()), "id": "another"}))
+        return judge(reward, *given, **named)
+
+    monkeypatch.setattr(TestReward, "__call__", overtaken)
+    with pytest.raises(InfraError, match="Another attempt at this run has begun"):
+        train(epochs=2, save_steps=1)
+    assert json.loads(record.read_text())["id"] == "another"
+    saved = {int(path.parent.name) for path in store_root.glob("checkpoints/run/*/manifest.json")}
+    assert saved
+    assert max(saved) <= 4
+    assert rows(store_root, "run")[-1]["step"] <= 4

@@ -9,7 +9,7 @@ import torch
 from components.shared.models import is_out_of_memory
 from components.shared.store import open_store
 from components.train.container import memory_groups, memory_share
-from components.train.memory import AttemptRecord, Pieces, disk_error
+from components.train.memory import AttemptRecord, Pieces, Superseded, disk_error, note_memory_ran_out
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,44 @@ def test_the_record_is_kept_for_the_next_attempt(tmp_path: Path) -> None:
     for key, data in first.objects(Pieces(2, 8), ended="failed").items():
         store.write(key, data)
     assert AttemptRecord(store, "run/train", steps=6).pieces(Pieces(8, 32), 32)[0] == Pieces(2, 8)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "null", '{"rows": 3}'])
+def test_a_record_that_cannot_be_used_is_none(tmp_path: Path, text: str) -> None:
+    open_store(str(tmp_path)).write("run/train/attempt.json", text.encode())
+    assert record(tmp_path).pieces(Pieces(8, 32), 32) == (Pieces(8, 32), "")
+
+
+def test_several_processes_start_again_with_half_of_what_ran_out(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    assert not note_memory_ran_out(store, "run/train", 10)
+    for key, data in record(tmp_path).objects(Pieces(5, 10)).items():
+        store.write(key, data)
+    assert note_memory_ran_out(store, "run/train", 5)  # 20 completions of four processes: each has 5
+    pieces, why = record(tmp_path).pieces(Pieces(5, 10), 5)
+    assert (pieces, why) == (Pieces(1, 2), "an attempt before ran out of memory with more")
+    assert note_memory_ran_out(store, "run/train", 5)
+    assert not note_memory_ran_out(store, "run/train", 5), "there is no less than one completion at a time"
+
+
+def test_the_newest_attempt_has_the_run(tmp_path: Path) -> None:
+    def begin(attempt: AttemptRecord) -> AttemptRecord:
+        for key, data in attempt.objects(Pieces(8, 32)).items():
+            attempt.store.write(key, data)
+        return attempt
+
+    first = begin(record(tmp_path))
+    first.refuse_if_superseded()
+    second = record(tmp_path)
+    first.refuse_if_superseded()  # the second has written nothing yet
+    begin(second)
+    with pytest.raises(Superseded, match="Another attempt at this run has begun, so this one ends"):
+        first.refuse_if_superseded()
+    second.refuse_if_superseded()
+    begin(first)  # it had looked before the second wrote
+    second.refuse_if_superseded()
+    (tmp_path / "run/train/attempt.json").unlink()
+    second.refuse_if_superseded()
 
 
 def test_memory_that_can_be_dropped_is_not_in_use(tmp_path: Path) -> None:

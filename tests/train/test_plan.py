@@ -11,10 +11,12 @@ from trl.trainer.utils import add_fused_lm_head
 
 from bench.gpu_check import SHAPES
 from components.shared.errors import UserError
+from components.shared.sampling import rows_at_once
 from components.train.estimate import DEVICES, device_like, estimate
-from components.train.plan import GIB, Load, activations, kv_cache, memory, refuse_if_too_large
+from components.train.plan import GIB, Load, activations, kv_cache, memory, planned_load, refuse_if_too_large
 from components.train.shape import Shape, shape_of
 from pipeline import grpo_code
+from tests.train.conftest import four_bit_policy
 from tests.train.live_memory import LiveMemory
 
 QWEN = {
@@ -92,6 +94,16 @@ def test_what_stays_is_counted_to_the_byte(config: Any, dtype: torch.dtype, meth
     assert planned.gradients == bytes_of(parameter.grad for parameter in trained)
     states = [state[name] for state in optimiser.state.values() for name in ("exp_avg", "exp_avg_sq")]
     assert planned.optimiser == bytes_of(states)
+
+
+def test_a_four_bit_base_is_counted_to_the_byte() -> None:
+    policy = four_bit_policy()
+    shape = shape_of(policy.config.to_dict(), "the model")
+    assert policy.num_parameters() == shape.parameters
+    scales = [weight.quant_state.absmax for weight in policy.parameters() if hasattr(weight, "quant_state")]
+    planned = memory(shape, load(method="qlora"))
+    assert planned.weights == bytes_of(policy.parameters()) + bytes_of(scales)
+    assert rows_at_once(policy) == shape.rows_at_once
 
 
 @pytest.mark.parametrize("layers", [2, 6])
@@ -201,10 +213,28 @@ def test_an_estimate_follows_from_the_work() -> None:
     assert lora.completion_tokens == 600 * 8 * 192
     assert lora.phases["update"] < full.phases["update"]  # full computes the weights' gradients as well
     assert list(filtered.seconds) == ["filter", "train", "evaluate"]
-    assert filtered.price(2.0) == pytest.approx(filtered.total_seconds / 1800)
+    assert filtered.price(2.0, 1) == pytest.approx(filtered.total_seconds / 1800)
     # 2 * 7.6e9 * (forward, backward, recomputed, reference) * tokens / (35 % of 312 TFLOP/s)
     assert lora.phases["update"] == pytest.approx(2 * 7.6156e9 * 4 * 600 * 8 * 448 / (0.35 * 312e12), rel=1e-3)
     assert activations(shape, load(cuda=True)) < activations(shape, load(cuda=False))
+
+
+def test_several_gpus_share_a_step_and_hold_their_gradients_twice() -> None:
+    shape = shape_of(QWEN_7B, "it")
+    given = {**GIVEN, "max_completion_length": 192, "gpus": "3", "precision": "bf16", "micro_batch_size": 0}
+    two = planned_load(given, prompt_tokens=256)  # 3 do not divide 8 completions
+    one = planned_load({**given, "gpus": "1"}, prompt_tokens=256)
+    assert (two.processes, two.share, two.micro_batch_size) == (2, 4, 4)
+    assert memory(shape, two).gradients == 2 * memory(shape, one).gradients
+    assert memory(shape, two).weights == memory(shape, one).weights
+    assert kv_cache(shape, two) < kv_cache(shape, one)
+    given |= {"use_filter": False, "num_eval_examples": 50, "eval_k": 4}
+    alone, shared = (estimate(shape, asked, given, steps=600, device=DEVICES["H100"]) for asked in (one, two))
+    assert shared.phases["update"] == pytest.approx(alone.phases["update"] / 2)
+    assert shared.phases["reward"] == alone.phases["reward"]
+    assert shared.price(3.0, 3) == pytest.approx(3 * shared.price(3.0, 1))
+    with pytest.raises(UserError, match="use micro_batch_size 2"):
+        refuse_if_too_large(shape, two, memory(shape, replace(two, micro_batch_size=2)).needed, "the GPU")
 
 
 @pytest.mark.parametrize("name", ["A100-80GB", "H100"])

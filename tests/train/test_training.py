@@ -9,18 +9,22 @@ import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from trl import GRPOTrainer
+from trl.trainer import grpo_trainer
 
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.lineage import UNTRAINED, read_trained_on
 from components.shared.sandbox import SandboxClient
-from components.train import uploads, watch
+from components.train import session, uploads, watch
 from components.train.checkpoints import Checkpoints
+from components.train.plan import memory
 from components.train.rewards import TestReward
+from components.train.shape import shape_of
 from tests.conftest import DEMO_MODEL, demo_problems
-from tests.train.conftest import rows
+from tests.train.conftest import four_bit_policy, rows
+from tests.train.test_plan import bytes_of, load
 
 Train = Callable[..., tuple[dict[str, float], Path]]
 
@@ -103,6 +107,25 @@ def test_full_fine_tuning_hands_on_a_whole_model(train: Train) -> None:
     assert any(not torch.equal(a, b) for a, b in zip(tuned.parameters(), base.parameters(), strict=True))
     assert json.loads((model / "model.json").read_text())["kind"] == "model"
     AutoTokenizer.from_pretrained(model / "model")
+
+
+def test_the_reference_copy_is_of_the_policys_commit(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    load, load_copy = session.load_policy, grpo_trainer.create_model_from_path
+
+    def from_the_hub(*given: Any, **named: Any) -> Any:
+        policy = load(*given, **named)
+        policy.config._commit_hash = "0123"
+        return policy
+
+    def copy(name: str, *, revision: str, **named: Any) -> Any:
+        asked.append((Path(name), revision))
+        return load_copy(name, **named)
+
+    monkeypatch.setattr(session, "load_policy", from_the_hub)
+    monkeypatch.setattr(grpo_trainer, "create_model_from_path", copy)
+    train(method="full", lr=3e-4, batch_size=32)
+    assert asked == [(DEMO_MODEL, "0123")]
 
 
 @pytest.mark.slow
@@ -217,6 +240,31 @@ def test_adapters_stay_in_fp32_on_a_base_in_half_precision(train: Train) -> None
     tensors = weights(model)
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
     assert {name.split(".")[-3] for name in tensors} == {"q_proj", "v_proj"}
+
+
+@pytest.mark.slow
+def test_qlora_trains_an_fp32_adapter_on_a_four_bit_base(
+    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held: dict[str, int] = {}
+    hand_on = session.Session.hand_on
+
+    def noted(self: session.Session, target: Path) -> None:
+        trained = [parameter for parameter in self.trainer.model.parameters() if parameter.requires_grad]
+        states = [one for state in self.trainer.optimizer.state.values() for one in state.values() if one.numel() > 1]
+        held.update(adapter=bytes_of(trained), optimiser=bytes_of(states))
+        hand_on(self, target)
+
+    monkeypatch.setattr(session, "load_policy", four_bit_policy)
+    monkeypatch.setattr(session.Session, "hand_on", noted)
+    _, model = train(method="qlora", batch_size=32)
+    assert "qlora on" in capsys.readouterr().out
+    tensors = weights(model)
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
+    assert any(tensor.abs().sum() > 0 for name, tensor in tensors.items() if "lora_B" in name)
+    config = AutoConfig.from_pretrained(DEMO_MODEL).to_dict()
+    planned = memory(shape_of(config, "the demo's"), load(method="qlora", lora_r=16))
+    assert held == {"adapter": planned.adapter, "optimiser": planned.optimiser}
 
 
 @pytest.mark.parametrize(
