@@ -189,7 +189,7 @@ def _hidden_gap(evaluation: dict[str, Any]) -> str:
     hidden = evaluation["hidden_tests"]
     if hidden is None:
         return NOTHING
-    gaps = [points(hidden[model]["gap"]).removeprefix("+") for model in ("base", "tuned")]
+    gaps = [points(hidden[model]["gap"]).lstrip("+±") for model in ("base", "tuned")]
     return f"{gaps[0]} → {gaps[1]}, {hidden['problems']} problems"
 
 

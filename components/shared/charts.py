@@ -46,7 +46,9 @@ def line_chart(
         marker = "o" if len(rows) <= 30 or _has_lone_point(ys) else None
         axes.plot(xs, ys, label=name, color=_PLACEHOLDERS[colour], linewidth=1.8, marker=marker, markersize=3.5)
     if y_range is not None:
-        axes.set_ylim(*y_range)
+        low, high = y_range
+        margin = 0.02 * (high - low)  # a line that lies on the edge is seen whole
+        axes.set_ylim(low - margin, high + margin)
     axes.xaxis.set_major_locator(_ticker().MaxNLocator(nbins=6, integer=True))
     axes.yaxis.set_major_locator(_ticker().MaxNLocator(nbins=5))
     _label(axes, x_label, y_label, percent_axis=axes.yaxis if percent else None)

@@ -41,7 +41,7 @@ def test_a_run_leaves_what_is_promised(train: Train, store_root: Path) -> None:
         assert 0 <= row["pass_rate"] <= 1
     assert metrics[-1]["epoch"] == 1.0
     samples = rows(store_root, "run", "samples.jsonl")
-    assert {"step", "task_id", "completion", "outcome", "reward", "failing_test", "failing_hidden_test"} == set(
+    assert {"step", "task_id", "prompt", "completion", "outcome", "reward", "failing_test", "failing_hidden_test"} == set(
         samples[0]
     )
     assert scalars["steps"] == 6
