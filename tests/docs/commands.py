@@ -33,7 +33,8 @@ def commands_of(page: Path) -> list[str]:
         inner = re.sub(r"(?m)^ {4}", "", block)
         if COMMAND.match(inner.lstrip()):
             found += pieces(inner)
-    return found + [tidy(code) for code in re.findall(r"`([^`]+)`", prose) if COMMAND.match(tidy(code))]
+    inline = [tidy(code) for code in re.findall(r"`([^`]+)`", prose)]
+    return found + [code for code in inline if COMMAND.match(code) and "<" not in code]  # with a <name> it is a pattern
 
 
 def pieces(block: str) -> Iterator[str]:

@@ -136,73 +136,123 @@ STORIES: dict[str, tuple[Step, ...]] = {
     ),
 }  # fmt: skip
 
-CLUSTER = "needs a cluster, on which tests/cluster/test_deploying.py deploys and takes away"
-KFP = "needs Kubeflow Pipelines: tests/cluster/test_walkthrough.py and test_doctor_on_kfp.py run these verbs there"
-ELSEWHERE: dict[str, tuple[str, ...]] = {
-    "is what runs the tests": ("make test", "make lint", "make e2e REGISTRY=ghcr.io/me",
-        "make e2e-kfp REGISTRY=ghcr.io/me KFP_ENDPOINT=http://localhost:8080"),
-    "needs a package index": ("make lock",),
-    "takes many minutes; tests/bench and tests/demo run the same code, shorter": (
-        "make bench-demo", "make bench-intervals", "make bench-train", "make bench-sandbox",
-        'make bench-train ARGS="--rounds 1 --steps 10"', "make bench-sandbox ARGS=--quick",
-        "GRPO_MBPP_JSONL=mbpp.jsonl make bench-sandbox", "make bench-<name>", "python demo/build.py"),
-    "needs a GPU; tests/bench/test_gpu_check.py runs it at a tiny shape": (
-        "make gpu-check", "make gpu-check ARGS=--tiny"),
-    "is spoken of, not given to be run": ("python -I -c", "docker build", "docker login", "kubectl create secret",
-        "kubectl describe quota"),
-    "needs docker, or a registry: tests/images and tests/cluster/test_images.py have the images": (
-        "make images", "make images push", "make images TORCH_BACKEND=cpu", "make images push REGISTRY=ghcr.io/me",
-        "export TAG=$(python3 -m cli.images tag)",
-        "docker run --rm --read-only --tmpfs /tmp IMAGE python -m components.selfcheck train",
-        "docker run --rm --read-only --tmpfs /tmp IMAGE --self-test"),
-    CLUSTER: (
-        "make deploy", "make undeploy", "make deploy REGISTRY=ghcr.io/me OVERLAY=local,minio",
-        "make deploy OVERLAY=local,seaweedfs NAMESPACE=kubeflow",
-        'kubectl -n grpo-code-sandbox create secret generic grpo-code-sandbox --from-literal=TOKEN="$TOKEN"',
-        'kubectl -n kubeflow create secret generic grpo-code-sandbox --from-literal=TOKEN="$TOKEN"',
-        "kubectl -n grpo-code-sandbox debug POD --profile=restricted --image=IMAGE -it -- python",
-        "kubectl create secret generic grpo-code-store -n kubeflow --from-literal=S3_ENDPOINT=s3.example.org "
-        "--from-literal=S3_ACCESS_KEY=... --from-literal=S3_SECRET_KEY=... --from-literal=S3_SECURE=true",
-        "kubectl create secret generic hf-token -n kubeflow --from-literal=HF_TOKEN=..."),
-    "is rendered by tests/manifests, for every overlay": ("kubectl kustomize manifests/overlays/local",),
-    "needs kind, docker and GitHub: the tests' cluster is another": (
-        "kind create cluster --name grpo-code", "kind delete cluster --name grpo-code",
-        "export PIPELINE_VERSION=2.17.0",
-        "kubectl wait --for=condition=established --timeout=60s crd/applications.app.k8s.io",
-        'kubectl apply -k "github.com/kubeflow/pipelines/manifests/kustomize/cluster-scoped-resources'
-        '?ref=$PIPELINE_VERSION"',
-        'kubectl apply -k "github.com/kubeflow/pipelines/manifests/kustomize/env/platform-agnostic'
-        '?ref=$PIPELINE_VERSION"',
-        "kubectl wait -n kubeflow --for=condition=available --timeout=15m deployment --all",
-        "for image in prepare filter train evaluate sandbox; do\n"
-        "  kind load docker-image --name grpo-code grpo-code-$image:$TAG\ndone"),
-    "needs Kubeflow with profiles and a gateway, for which tests/cluster/gateway.py stands": (
-        "kubectl apply -f - <<'END'\napiVersion: kubeflow.org/v1\nkind: Profile\nmetadata:\n  name: team-a\nspec:\n"
-        "  owner:\n    kind: User\n    name: me@example.com\nEND",
-        "export REGISTRY=registry.example.com/team",
-        "make deploy OVERLAY=kubeflow-multiuser,minio NAMESPACE=team-a",
-        "export KFP_ENDPOINT=https://kubeflow.example.com/pipeline KFP_NAMESPACE=team-a",
-        "export KFP_TOKEN=$(kubectl create token default-editor -n team-a "
-        "--audience=istio-ingressgateway.istio-system.svc.cluster.local)",
-        "for key in GRPO_STORE S3_ACCESS_KEY S3_SECRET_KEY S3_SECURE; do\n"
-        '  export $key="$(kubectl get secret grpo-code-store -n team-a '
-        '-o jsonpath="{.data.$key}" | base64 --decode)"\ndone'),
-    KFP: (
-        "python pipeline.py doctor", "python pipeline.py doctor --run RUN",
-        "python pipeline.py doctor --model-name Qwen/Qwen2.5-Coder-7B",
-        "python pipeline.py doctor --model-name Qwen/Qwen2.5-Coder-7B --train-memory 64Gi",
-        "python pipeline.py run --resume RUN", "python pipeline.py run --resume RUN --train-memory 96Gi",
-        "export GRPO_STORE=s3://grpo-code", "kfp run archive RUN", "kfp pipeline create -p grpo-code build/pipeline.yaml",
-        "kfp run create -e grpo-code -r first -f build/pipeline.yaml model_name=owner/model epochs=1 'gpus=\"1\"'",
-        'python pipeline.py schedule create --name nightly --cron "30 2 * * *" --follow-revisions '
-        "--model-name Qwen/Qwen2.5-Coder-7B --dataset s3://bucket/problems.jsonl --candidate-splits train,prompt "
-        "--publish-as python-7b --init-adapter models/python-7b --on-unchanged skip",
-        "python pipeline.py models rollback python-7b"),
-    "images/sandbox/README.md as it stands, by tests/sandbox/test_readme.py": tuple(
-        command for command in commands_of(SANDBOX) if command.startswith(("python -m sandbox", "curl"))),
-    "was not tried, and the page says so": ("kubectl exec -n $NS $POD -c main -- nvidia-smi",),
-    "docs/kubernetes.md as it stands, by tests/cluster/test_walkthrough.py": tuple(
-        piece for number, block in steps().items() if FIRST <= number <= LAST for piece in pieces(block)),
-    "docs/debugging.md as it stands, by tests/cluster/test_debugging_page.py": tuple(
-        piece for block in blocks() for piece in pieces(block.body)),
-}  # fmt: skip
+# What is not run in this folder of tests: why not, and the commands, as shell.
+LISTED = {
+    "is what runs the tests": """
+make test
+make lint
+make e2e REGISTRY=ghcr.io/me
+make e2e-kfp REGISTRY=ghcr.io/me KFP_ENDPOINT=http://localhost:8080
+""",
+    "needs a package index": """
+make lock
+""",
+    "takes many minutes; tests/bench and tests/demo run the same code, shorter": """
+make bench-demo
+make bench-intervals
+make bench-train
+make bench-train ARGS="--rounds 1 --steps 10"
+make bench-sandbox
+make bench-sandbox ARGS=--quick
+GRPO_MBPP_JSONL=mbpp.jsonl make bench-sandbox
+python demo/build.py
+""",
+    "needs a GPU; tests/bench/test_gpu_check.py runs it at a tiny shape": """
+make gpu-check
+make gpu-check ARGS=--tiny
+""",
+    "is spoken of, not given to be run": """
+python -I -c
+docker build
+docker login
+kubectl create secret
+kubectl describe quota
+""",
+    "was not tried, and the page says so": """
+kubectl exec -n $NS $POD -c main -- nvidia-smi
+""",
+    "needs docker or a registry; tests/images and tests/cluster/test_images.py have the images": """
+make images
+make images push
+make images TORCH_BACKEND=cpu
+make images push REGISTRY=ghcr.io/me
+export TAG=$(python3 -m cli.images tag)
+docker run --rm --read-only --tmpfs /tmp IMAGE python -m components.selfcheck train
+docker run --rm --read-only --tmpfs /tmp IMAGE --self-test
+""",
+    "needs a cluster; tests/cluster/test_deploying.py deploys, and takes away": """
+make deploy
+make undeploy
+make deploy REGISTRY=ghcr.io/me OVERLAY=local,minio
+make deploy OVERLAY=local,seaweedfs NAMESPACE=kubeflow
+kubectl -n grpo-code-sandbox create secret generic grpo-code-sandbox --from-literal=TOKEN="$TOKEN"
+kubectl -n kubeflow create secret generic grpo-code-sandbox --from-literal=TOKEN="$TOKEN"
+kubectl -n grpo-code-sandbox debug POD --profile=restricted --image=IMAGE -it -- python
+kubectl create secret generic grpo-code-store -n kubeflow --from-literal=S3_ENDPOINT=s3.example.org \\
+  --from-literal=S3_ACCESS_KEY=... --from-literal=S3_SECRET_KEY=... --from-literal=S3_SECURE=true
+kubectl create secret generic hf-token -n kubeflow --from-literal=HF_TOKEN=...
+""",
+    "is rendered by tests/manifests, for every overlay": """
+kubectl kustomize manifests/overlays/local
+""",
+    "needs kind, docker and GitHub; the tests' cluster is another": """
+kind create cluster --name grpo-code
+kind delete cluster --name grpo-code
+export PIPELINE_VERSION=2.17.0
+kubectl apply -k "github.com/kubeflow/pipelines/manifests/kustomize/cluster-scoped-resources?ref=$PIPELINE_VERSION"
+kubectl wait --for=condition=established --timeout=60s crd/applications.app.k8s.io
+kubectl apply -k "github.com/kubeflow/pipelines/manifests/kustomize/env/platform-agnostic?ref=$PIPELINE_VERSION"
+kubectl wait -n kubeflow --for=condition=available --timeout=15m deployment --all
+for image in prepare filter train evaluate sandbox; do
+  kind load docker-image --name grpo-code grpo-code-$image:$TAG
+done
+""",
+    "needs Kubeflow with profiles and a gateway, for which tests/cluster/gateway.py stands": """
+kubectl apply -f - <<'END'
+apiVersion: kubeflow.org/v1
+kind: Profile
+metadata:
+  name: team-a
+spec:
+  owner:
+    kind: User
+    name: me@example.com
+END
+export REGISTRY=registry.example.com/team
+make deploy OVERLAY=kubeflow-multiuser,minio NAMESPACE=team-a
+export KFP_ENDPOINT=https://kubeflow.example.com/pipeline KFP_NAMESPACE=team-a
+export KFP_TOKEN=$(kubectl create token default-editor -n team-a \\
+  --audience=istio-ingressgateway.istio-system.svc.cluster.local)
+for key in GRPO_STORE S3_ACCESS_KEY S3_SECRET_KEY S3_SECURE; do
+  export $key="$(kubectl get secret grpo-code-store -n team-a -o jsonpath="{.data.$key}" | base64 --decode)"
+done
+""",
+    "needs KFP and what it has run; tests/kfp, tests/cluster/test_doctor_on_kfp.py and test_walkthrough.py use it": """
+python pipeline.py doctor
+python pipeline.py doctor --run RUN
+python pipeline.py doctor --model-name Qwen/Qwen2.5-Coder-7B
+python pipeline.py doctor --model-name Qwen/Qwen2.5-Coder-7B --train-memory 64Gi
+python pipeline.py run --resume RUN
+python pipeline.py run --resume RUN --train-memory 96Gi
+export GRPO_STORE=s3://grpo-code
+kfp run archive RUN
+kfp pipeline create -p grpo-code build/pipeline.yaml
+kfp run create -e grpo-code -r first -f build/pipeline.yaml model_name=owner/model epochs=1 'gpus="1"'
+python pipeline.py schedule create --name nightly --cron "30 2 * * *" --follow-revisions \\
+  --model-name Qwen/Qwen2.5-Coder-7B --dataset s3://bucket/problems.jsonl --candidate-splits train,prompt \\
+  --publish-as python-7b --init-adapter models/python-7b --on-unchanged skip
+python pipeline.py models rollback python-7b
+""",
+}
+ELSEWHERE: dict[str, list[str]] = {
+    **{reason: list(pieces(text)) for reason, text in LISTED.items()},
+    "is run as it stands by tests/sandbox/test_readme.py": [
+        command for command in commands_of(SANDBOX) if command.startswith(("python -m sandbox", "curl"))
+    ],
+    "is run as it stands by tests/cluster/test_walkthrough.py": [
+        piece for number, block in steps().items() if FIRST <= number <= LAST for piece in pieces(block)
+    ],
+    "is run as it stands by tests/cluster/test_debugging_page.py": [
+        piece for block in blocks() for piece in pieces(block.body)
+    ],
+}
