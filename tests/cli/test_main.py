@@ -1,6 +1,9 @@
 """The command line: what is refused, in which words, and with which exit code; nothing is started by these."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +115,23 @@ def test_compile_writes_a_pipeline_whose_cache_knows_the_code(tmp_path, capsys):
     parameters = specification["root"]["inputDefinitions"]["parameters"]
     assert parameters["code_version"]["defaultValue"] == code_version()
     assert parameters["epochs"]["defaultValue"] == 2
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_to_tell_of():
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, str(ROOT / "pipeline.py"), "local", "--help"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(("line", "says"), [("help", "Commands:"), ("help plan", "--hourly-rate"), ("", "Commands:")])
+def test_help_is_a_word_too(capsys, line, says):
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 0
+    assert says in capsys.readouterr().out
 
 
 def test_help_shows_every_parameter_and_its_default(capsys):
