@@ -17,7 +17,13 @@ cluster stands in components/pods.py.
 import inspect
 from typing import Any
 
-from kfp import dsl
+try:
+    from kfp import dsl
+except ModuleNotFoundError:
+    from cli.bootstrap import refuse_other_python
+
+    refuse_other_python()
+    raise
 
 from components.check import check
 from components.evaluate.component import evaluate

@@ -49,6 +49,13 @@ def check_machine() -> None:
         )
 
 
+def refuse_other_python() -> None:
+    """For a Python that lacks the packages: it is too old, or the environment is not active, or not made."""
+    check_python()
+    first = "" if READY.exists() else "`make setup`, then "
+    fail(f"{sys.executable} lacks the packages of grpo-code: run {first}`source .venv/bin/activate`.")
+
+
 def uv() -> str:
     """The path of uv in `.venv`, installed there by pip when it is not there yet."""
     program = VENV / "bin/uv"

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -140,6 +141,17 @@ def test_an_old_python_can_read_the_file_that_refuses_it() -> None:
         annotations = [function.returns, *(argument.annotation for argument in function.args.args)]
         assert not any(isinstance(one, ast.Subscript | ast.BinOp) for one in annotations), function.name
     assert not any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+
+
+def test_the_command_line_outside_of_the_environment_says_how_to_enter_it(tmp_path: Path) -> None:
+    """A bare Python, which has none of the packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True, timeout=60)
+    bare = tmp_path / "bare/bin/python"
+    command = [str(bare), str(ROOT / "pipeline.py"), "plan"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    way = r"run (`make setup`, then )?`source \.venv/bin/activate`\.\n"
+    assert re.fullmatch(rf"{bare} lacks the packages of grpo-code: {way}", done.stderr)
 
 
 @pytest.mark.parametrize("target", ["run", "images", "push", "deploy", "undeploy", "compile"])
