@@ -17,6 +17,10 @@ cluster stands in components/pods.py.
 import inspect
 from typing import Any
 
+if __name__ == "__main__":
+    from cli.processes import end_quietly
+
+    end_quietly()  # the imports below take seconds
 try:
     from kfp import dsl
 except ModuleNotFoundError:

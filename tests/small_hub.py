@@ -52,6 +52,9 @@ class HubHandler(BaseHTTPRequestHandler):
         self.answer(200, content, {"ETag": hashlib.sha1(content).hexdigest(), "X-Repo-Commit": COMMIT})
 
     def tree(self, one: Repository, name: str) -> None:
+        if not (one.folder / name).is_dir():
+            self.answer(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
+            return
         entries = [
             {
                 "type": "directory" if path.is_dir() else "file",

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -124,6 +125,18 @@ def test_a_reader_that_has_seen_enough_is_no_failure_to_tell_of():
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_ctrl_c_while_modules_are_loaded_is_one_word(tmp_path):
+    (tmp_path / "kfp.py").write_text("print('loading', flush=True); import time; time.sleep(60)")
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "pipeline.py"), "runs", "list"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read() == "\nStopped.\n"
 
 
 @pytest.mark.parametrize(("line", "says"), [("help", "Commands:"), ("help plan", "--hourly-rate"), ("", "Commands:")])

@@ -130,6 +130,8 @@ MISTAKES = [
     ("upload-demo", "set GRPO_STORE=s3://bucket/prefix"),
     # what there is of a run
     ("watch", "Missing argument 'RUN'"),
+    ("watch latest", "`python pipeline.py runs list` shows the ids."),
+    ("watch nothing-such", "set GRPO_STORE and S3_* to the run's store"),
     ("logs", "Missing argument 'RUN'"),
     ("logs 0d3c2b1a-0000-4000-8000-000000000000 trian", "use one of check,"),
     ("report nothing-such", "set GRPO_STORE and S3_* to the run's store"),
