@@ -15,6 +15,7 @@ import click
 from cli import parameters
 from cli.environment import read_env_file
 from cli.examples import with_example
+from cli.processes import STOPPED
 from components.shared.errors import InfraError, UserError, lacking
 
 SETTINGS = {
@@ -105,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.UsageError as error:
         _fail(_one_sentence(error, arguments), 2)
     except click.exceptions.Abort:
-        _fail("Stopped.", 130)
+        _fail("Stopped.", STOPPED)
     except (UserError, InfraError) as error:
         _fail(str(error), error.exit_code)
     except BrokenPipeError:  # who read has seen enough, as `| head` has
