@@ -139,7 +139,8 @@ def page_of(store: Store, runs: Sequence[PastRun]) -> str:
         charts.append(("What each run gained", chart, "Tuned minus base of the same run, with its 95 % interval."))
     if others:
         chart = interval_chart(others, x_label="tuned minus the first run's", reference=0.0, points=True)
-        charts.append(("Against the first run", chart, "Right of the dashed line is better than the first run; a bar across it is within noise."))
+        how = "Right of the dashed line is better than the first run; a bar across it is within noise."
+        charts.append(("Against the first run", chart, how))
     return render(
         "comparison.html",
         title=f"Comparison of {len(runs)} runs",
