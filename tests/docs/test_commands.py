@@ -104,13 +104,16 @@ def test_a_story_that_needs_nothing_but_the_clone(story: str, folder: Path, envi
 
 @pytest.fixture(scope="module")
 def hub(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A hub with MBPP's splits, made-up problems in them, and the demo's model under Qwen's names."""
-    splits = {"train": (601, 975), "test": (11, 511), "validation": (511, 601), "prompt": (1, 11)}
-    rows = {name: [full_row(number) for number in range(*ends)] for name, ends in splits.items()}
+    """A hub with a data set of MBPP's name and sizes, made of the demo's and of made-up problems, and its model."""
+    sizes, rows = {"train": 374, "test": 500, "validation": 90, "prompt": 10}, {}
+    for number, (split, size) in enumerate(sizes.items(), start=1):
+        file = folder / f"demo/problems/{split}.jsonl"
+        demo = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        known = [{name: row[name] for name in ("task_id", "text", "code", "test_list")} for row in demo]
+        more = [full_row(1000 * number + place) for place in range(size - len(known))]
+        rows[split] = [*({**full_row(0), **row} for row in known), *more]
     mbpp = write_hub_copy(tmp_path_factory.mktemp("hub") / "mbpp", "full", rows)
-    lines = (folder / "demo/problems/test.jsonl").read_text().splitlines()[:8]
-    unsplit = [{name: value for name, value in json.loads(line).items() if name != "split"} for line in lines]
-    (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in unsplit))
+    (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows["test"][:8]))
     models = [Repository(f"Qwen/Qwen2.5-Coder-{size}B", DEMO_MODEL, "models") for size in ("0.5", "7")]
     with hub_of(Repository("google-research-datasets/mbpp", mbpp), *models) as address:
         yield address
