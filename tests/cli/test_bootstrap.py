@@ -158,7 +158,8 @@ def test_the_command_line_outside_of_the_environment_says_how_to_enter_it(tmp_pa
 def test_make_under_an_old_python_says_one_sentence(tmp_path: Path, target: str) -> None:
     """The old one is this one, told by its sitecustomize that it is 3.9."""
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.version_info = (3, 9, 1)")
-    old = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    nowhere = {"KUBECONFIG": "/nowhere", "DOCKER_HOST": "tcp://127.0.0.1:9"}  # should it not be refused
+    old = {**os.environ, **nowhere, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         ["make", target, f"PYTHON={sys.executable}"], cwd=ROOT, env=old, capture_output=True, text=True, timeout=60
     )
