@@ -57,6 +57,12 @@ class Verbs(click.Group):
         made = getattr(importlib.import_module(module), function)()
         return with_example(made, cmd_name) if isinstance(made, click.Command) else None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each verb with its whole first sentence, where click would cut it off."""
+        made = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in made if command])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -67,10 +73,17 @@ class Verbs(click.Group):
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=VERBS, ctx=ctx) from None
 
 
+def first_sentence(text: str) -> str:
+    """The first sentence of a verb's help, in one line."""
+    return " ".join(text.split()).split(". ")[0].removesuffix(".")
+
+
 commands = Verbs(
     context_settings=SETTINGS,
     no_args_is_help=False,
     help="Teach a code model to write correct Python with GRPO: prepare -> filter -> train -> evaluate.",
+    epilog="\b\nThe demo:                python pipeline.py local --params demo/parameters.toml\n"
+    "What a verb can be told: python pipeline.py local --help",
 )
 
 
