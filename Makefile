@@ -7,7 +7,10 @@ PY := .venv/bin/python
 export REGISTRY TAG KFP_ENDPOINT BASE_IMAGE PIP_INDEX_URL TORCH_BACKEND TORCH_INDEX SITE_PACKAGES BUILD_OPTIONS OVERLAY NAMESPACE MINIO_IMAGE
 
 # Settled once, so that what is pushed is what was built.
-ifneq (,$(filter compile images push deploy,$(MAKECMDGOALS)))
+ifneq (,$(filter compile images push deploy undeploy,$(MAKECMDGOALS)))
+ifneq (fine,$(shell $(PYTHON) cli/bootstrap.py --check && echo fine))
+$(error no Python that will do)
+endif
 TAG := $(or $(TAG),$(shell $(PYTHON) -m cli.images tag))
 endif
 

@@ -17,7 +17,17 @@ cluster stands in components/pods.py.
 import inspect
 from typing import Any
 
-from kfp import dsl
+if __name__ == "__main__":
+    from cli.processes import end_quietly
+
+    end_quietly()  # the imports below take seconds
+try:
+    from kfp import dsl
+except ModuleNotFoundError:
+    from cli.bootstrap import refuse_other_python
+
+    refuse_other_python()
+    raise
 
 from components.check import check
 from components.evaluate.component import evaluate

@@ -1,6 +1,7 @@
 """The verb `compare`: past runs side by side, on the terminal and as a page of their own."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ NOTHING = "–"
 MOST = 20  # runs on one page
 NAME_LENGTH = 20  # of a run's id in a chart
 LONGEST = 120  # characters of a value that are shown
+BETTER, WORSE, NOISE = VERDICTS = ("better beyond noise", "worse beyond noise", "within noise")
 MANY = 4  # comparisons from which on it is said that some differ by chance
 
 Row = tuple[str, list[str]]
@@ -71,7 +73,7 @@ def result_rows(runs: Sequence[PastRun]) -> list[Row]:
         figures["regression"] = _regression
     for name, figure in figures.items():
         rows.append((name, [_told(figure, run) for run in runs]))
-    rows.append(("seconds", [_seconds(run) for run in runs]))
+    rows.append(("time", [_seconds(run) for run in runs]))
     if any(run.decision for run in runs):
         rows.append(("published", [_published(run) for run in runs]))
     return rows
@@ -122,6 +124,15 @@ def notes(runs: Sequence[PastRun], found: Sequence[Difference | None]) -> list[s
     return said
 
 
+def headline(runs: Sequence[PastRun], found: Sequence[Difference | None]) -> str:
+    """How the others did against the first run, in one sentence."""
+    sure = Counter(_sure(one) for one in found if one is not None)
+    if not sure:
+        return f"{len(runs)} runs side by side"
+    counts = ", ".join(f"{sure[verdict] or 'none'} {verdict}" for verdict in VERDICTS)
+    return f"Against {runs[0].run_id}: {counts}"
+
+
 def page_of(store: Store, runs: Sequence[PastRun]) -> str:
     """The comparison as one page."""
     found = [difference(run, runs[0]) for run in runs[1:]]
@@ -134,14 +145,16 @@ def page_of(store: Store, runs: Sequence[PastRun]) -> str:
     ]
     charts = []
     if own:
-        chart = interval_chart(own, x_label="tuned minus base", reference=0.0, percent=True)
+        chart = interval_chart(own, x_label="tuned minus base", reference=0.0, points=True)
         charts.append(("What each run gained", chart, "Tuned minus base of the same run, with its 95 % interval."))
     if others:
-        chart = interval_chart(others, x_label="tuned minus the first run's", reference=0.0, percent=True)
-        charts.append(("Against the first run", chart, "A bar across the dashed line is within noise."))
+        chart = interval_chart(others, x_label="tuned minus the first run's", reference=0.0, points=True)
+        how = "Right of the dashed line is better than the first run; a bar across it is within noise."
+        charts.append(("Against the first run", chart, how))
     return render(
         "comparison.html",
         title=f"Comparison of {len(runs)} runs",
+        headline=headline(runs, found),
         refresh_seconds=None,
         runs=[run.run_id for run in runs],
         notes=notes(runs, found),
@@ -196,8 +209,8 @@ def _how(one: Difference) -> str:
 
 def _sure(one: Difference) -> str:
     if one.interval.holds_zero:
-        return "within noise"
-    return "better beyond noise" if one.interval.mean > 0 else "worse beyond noise"
+        return NOISE
+    return BETTER if one.interval.mean > 0 else WORSE
 
 
 def _missed_share(evaluation: dict[str, Any]) -> str:

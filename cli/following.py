@@ -17,6 +17,7 @@ from cli.display import Display, make_console, make_display, print_plain
 from cli.endpoint import Endpoint
 from cli.local import STEPS
 from cli.pods import newest_line
+from cli.processes import STOPPED
 from cli.submit import ENDED, run_of
 from cli.worker import step_name
 from components.shared.errors import InfraError, UserError
@@ -40,7 +41,7 @@ def watch(endpoint: Endpoint, run_id: str, *, namespace: str) -> int:
             run = _until_end(endpoint, run, display, _cluster(namespace))
     except KeyboardInterrupt:
         print_plain(console, f"Stopped watching; the run goes on: python pipeline.py watch {run_id}")
-        return 130
+        return STOPPED
     return _tell_end(run, console)
 
 

@@ -24,6 +24,7 @@ from cli import revisions, summary
 from cli.cache import run_cache
 from cli.display import make_console, make_display, print_plain
 from cli.parameters import WHOLE, all_parameters, merged
+from cli.processes import STOPPED
 from cli.running import Outcome, RunFiles, follow, held, signals_interrupt
 from cli.sandbox import running_sandbox
 from cli.worker import Job
@@ -67,7 +68,7 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
             outcome = _run(parameters, given, files, reuse=reuse, console=console, pipeline=pipeline)
         except KeyboardInterrupt:
             say(f"Stopped. What was finished is kept; go on with:\n  {again}")
-            return 130
+            return STOPPED
         except OSError as error:
             known = lacking(error)
             if known is None:

@@ -4,6 +4,8 @@ Exit codes: 0 done, 2 a user's mistake, 1 an infrastructure failure or a defect,
 """
 
 import importlib
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import click
 from cli import parameters
 from cli.environment import read_env_file
 from cli.examples import with_example
+from cli.processes import STOPPED
 from components.shared.errors import InfraError, UserError, lacking
 
 SETTINGS = {
@@ -54,6 +57,12 @@ class Verbs(click.Group):
         made = getattr(importlib.import_module(module), function)()
         return with_example(made, cmd_name) if isinstance(made, click.Command) else None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each verb with its whole first sentence, where click would cut it off."""
+        made = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in made if command])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -64,10 +73,17 @@ class Verbs(click.Group):
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=VERBS, ctx=ctx) from None
 
 
+def first_sentence(text: str) -> str:
+    """The first sentence of a verb's help, in one line."""
+    return " ".join(text.split()).split(". ")[0].removesuffix(".")
+
+
 commands = Verbs(
     context_settings=SETTINGS,
     no_args_is_help=False,
     help="Teach a code model to write correct Python with GRPO: prepare -> filter -> train -> evaluate.",
+    epilog="\b\nThe demo:                python pipeline.py local --params demo/parameters.toml\n"
+    "What a verb can be told: python pipeline.py local --help",
 )
 
 
@@ -99,13 +115,16 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         read_env_file(Path.cwd())
-        code = commands.main(arguments or ["--help"], prog_name="pipeline.py", standalone_mode=False)
+        code = commands.main(_with_help(arguments), prog_name="pipeline.py", standalone_mode=False)
     except click.UsageError as error:
-        _fail(_one_sentence(error), 2)
+        _fail(_one_sentence(error, arguments), 2)
     except click.exceptions.Abort:
-        _fail("Stopped.", 130)
+        _fail("Stopped.", STOPPED)
     except (UserError, InfraError) as error:
         _fail(str(error), error.exit_code)
+    except BrokenPipeError:  # who read has seen enough, as `| head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         known = lacking(error)
         if known is None:
@@ -114,21 +133,51 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code or 0)
 
 
-def _one_sentence(error: click.UsageError) -> str:
+def _with_help(arguments: list[str]) -> list[str]:
+    """Nothing at all and `help` ask for the list of verbs, `help VERB` for that verb's help."""
+    if not arguments or arguments[0] == "help":
+        return [*arguments[1:], "--help"]
+    return arguments
+
+
+def _one_sentence(error: click.UsageError, arguments: list[str]) -> str:
     """click's complaint without the usage dump: the nearest name of an option, the kind or range of a number."""
     if isinstance(error, click.NoSuchOption):
-        options = error.ctx.command.params if error.ctx else []
-        names = [name.lstrip("-") for option in options for name in (*option.opts, *option.secondary_opts)]
-        near = parameters.nearest(error.option_name.lstrip("-"), [name.replace("-", "_") for name in names])
-        near = near.replace("_", "-").replace("mean ", "mean --")
-        return f"There is no option {error.option_name}.{near or ' `--help` lists all.'}"
+        return _no_such_option(error, arguments)
     if isinstance(error, click.BadParameter) and error.param is not None:
         number = parameters.number_wanted(error.param.type)
         if number:
             value = error.message.split(" is not ")[0].strip("'")
             return f"{error.param.opts[0]} {value!r} is not {number}."
     complaint = error.format_message()
+    extra = re.search(r"unexpected extra arguments? \((\S+)", complaint)
+    if extra:
+        before = arguments[: arguments.index(extra[1].rstrip(")"))][-1:]
+        return _extra(extra[1].rstrip(")"), before[0] if before else "")
     return complaint if complaint.endswith("?") else complaint.rstrip(".") + ": `--help` lists what there is."
+
+
+def _no_such_option(error: click.NoSuchOption, arguments: list[str]) -> str:
+    """click takes `-params` for `-p -a ...` and names the first letter that it does not know."""
+    name = error.option_name
+    if len(name) == 2:
+        cluster = [word for word in arguments if re.match(r"-[^-].", word) and name[1] in word]
+        name = cluster[0].partition("=")[0] if cluster else name
+    options = error.ctx.command.params if error.ctx else []
+    names = [known.lstrip("-") for option in options for known in (*option.opts, *option.secondary_opts)] + ["help"]
+    near = parameters.nearest(name.lstrip("-"), [known.replace("-", "_") for known in names])
+    near = near.replace("_", "-").replace("mean ", "mean --")
+    return f"There is no option {name}.{near or ' `--help` lists all.'}"
+
+
+def _extra(word: str, before: str) -> str:
+    """What to say of a word that belongs to no option; `before` is the word before it."""
+    if word.endswith(".toml"):
+        return f"Got unexpected extra argument ({word}). Did you mean --params {word}?"
+    if before.startswith("--") and word.lower() in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+        name = before.removeprefix("--").removeprefix("no-")
+        return f"{before} is a switch and takes no value: write --{name} or --no-{name}."
+    return f"Got unexpected extra argument ({word}): `--help` lists what there is."
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -54,7 +54,7 @@ def _list(name: str | None) -> None:
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in COLUMNS:
-        table.add_column(column, overflow="fold", no_wrap=column == "published")
+        table.add_column(column, overflow="fold", no_wrap=column != COLUMNS[-1])
     for row in rows:
         table.add_row(*row)
     make_console().print(table, markup=False)
@@ -68,7 +68,7 @@ def version_rows(store: Store, name: str) -> list[tuple[str, ...]]:
             name,
             one["version"],
             "current" if one["version"] == current else "",
-            one["published"],
+            one["published"][:10],  # the day
             one["decided_by"],
             one["method"],
             _heldout(one.get("heldout")),

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from components.shared.errors import UserError
+from components.shared.model_hub import near_path
 
 # kfp's name of a type: (Python type, what a person calls it, an example); Dict and List are JSON on the command line.
 KINDS: dict[str, tuple[type, str, str]] = {
@@ -166,7 +167,8 @@ def read_file(file: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"The parameter file {file} does not exist: give --params the path of a TOML file.") from None
+        way = "give --params the path of a TOML file"
+        raise UserError(f"The parameter file {file} does not exist: {way}.{near_path(str(file))}") from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"The parameter file {file} cannot be read ({why}): give a TOML file in UTF-8.") from None

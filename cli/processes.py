@@ -7,12 +7,28 @@ group in order. The kernel sends SIGTERM to the child should the parent die with
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
+from types import TracebackType
 
+STOPPED = 130  # the exit code of what Ctrl-C ends
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 SECONDS_TO_STOP = 5.0
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+def end_quietly() -> None:
+    """Have a Ctrl-C that nobody else answers, such as one while modules are loaded, end this process in one word."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, trace)
+            return
+        print("\nStopped.", file=sys.stderr, flush=True)
+        os._exit(STOPPED)
+
+    sys.excepthook = hook
 
 
 def tie_to_parent(parent: int) -> Callable[[], None]:

@@ -60,12 +60,11 @@ def runs_command() -> click.Group:
 
 def _list() -> None:
     """List the runs in the store, the newest first."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
     store = open_store()
-    table = Table(
-        "run", "state", "last written", "base", "tuned", "tuned − base", "kept", box=None, padding=(0, 2, 0, 0)
-    )
+    names = ("state", "last written", "base", "tuned", "tuned − base", "kept")
+    table = Table(Column("run", no_wrap=True), *names, box=None, padding=(0, 2, 0, 0))
     for run_id, written in by_age(store):
         run = load(store, run_id)
         when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(written))

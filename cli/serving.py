@@ -1,6 +1,5 @@
 """`report`: a run's pages from the store, for this machine's browser; they reload themselves while the run goes on."""
 
-import html
 import mimetypes
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +8,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from components.shared.errors import InfraError, UserError
+from components.shared.pages import render
 from components.shared.run import folder_of
 from components.shared.status import PAGE, REPORTS
 from components.shared.store import Store
 
 HOST = "127.0.0.1"
-PAGES = (PAGE, *REPORTS)
+PAGES = {PAGE: "The end: what became of the run, and how to go on", **REPORTS}
 REFRESH_SECONDS = 10
 
 
@@ -61,16 +61,15 @@ class Pages(BaseHTTPRequestHandler):
 
 def index_page(store: Store, run: str) -> str:
     """The list of the run's pages, those that are not there yet included."""
-    rows = []
-    for name in PAGES:
-        there = store.exists(f"{folder_of(run)}/{name}")
-        rows.append(f'<li><a href="{name}">{name}</a></li>' if there else f"<li>{name}: not yet</li>")
-    refresh = (
-        "" if store.exists(f"{folder_of(run)}/{PAGE}") else f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">'
-    )
-    title = f"grpo-code run {html.escape(run)}"
-    return (
-        f"<!doctype html><meta charset=utf-8>{refresh}<title>{title}</title><h1>{title}</h1><ul>{''.join(rows)}</ul>\n"
+    pages = [(name, text, store.exists(f"{folder_of(run)}/{name}")) for name, text in PAGES.items()]
+    ended = next(there for name, _, there in pages if name == PAGE)
+    return render(
+        "run.html",
+        title=f"Run {run} · grpo-code",
+        refresh_seconds=None if ended else REFRESH_SECONDS,
+        run=run,
+        pages=pages,
+        store=store.uri(folder_of(run)),
     )
 
 

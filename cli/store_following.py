@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from cli.display import Display, Event, make_console, make_display, print_plain
+from cli.processes import STOPPED
 from cli.serving import check_run_is_there
 from components.shared.progress import duration
 from components.shared.run import folder_of
@@ -40,7 +41,7 @@ def watch_store(store: Store, run: str) -> int:
             status = _until_end(Seen(store, run), display, console)
     except KeyboardInterrupt:
         print_plain(console, f"Stopped watching; the run goes on: python pipeline.py watch {run}")
-        return 130
+        return STOPPED
     return _tell_end(status, run, console)
 
 

@@ -9,4 +9,5 @@ def image(step: str) -> str:
     """The image of a step as the compiled pipeline names it, for example `registry/grpo-code-train:1f2e3d4`."""
     registry = os.environ.get("REGISTRY", "").rstrip("/")
     prefix = f"{registry}/" if registry else ""
-    return f"{prefix}grpo-code-{step}:{os.environ.get('TAG', 'dev')}"
+    tag = os.environ.get("TAG") or "dev"  # make exports an empty one: kfp's cache must not tell its runs from others
+    return f"{prefix}grpo-code-{step}:{tag}"

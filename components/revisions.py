@@ -15,7 +15,7 @@ from components.settings import DATA_SUFFIXES, DATASET_FORMS, NAMED_DATASETS, un
 from components.shared.errors import UserError
 from components.shared.initial import begins_a_series
 from components.shared.manifest import MANIFEST
-from components.shared.model_hub import HUB_ID, hub_commit
+from components.shared.model_hub import HUB_ID, hub_commit, near_path
 from components.shared.run import recorded
 from components.shared.store import Store, in_bucket, split_address
 from components.shared.trained import IN_STORE, PIN, refuse_missing
@@ -41,7 +41,8 @@ def model_revision(name: str, revision: str) -> str:
         _check_model_files({path.name for path in folder.iterdir()}, f"directory {folder}")
         return _agreed("model_revision", revision, _folder_digest(folder), str(folder))
     if folder.exists() or not HUB_ID.fullmatch(name):
-        raise UserError(f"The model directory {name} does not exist: name a directory that holds a model, or a hub id.")
+        what = "name a directory that holds a model, or a hub id"
+        raise UserError(f"The model directory {name} does not exist: {what}.{near_path(name)}")
     return hub_commit("model", name, revision or "main")
 
 
@@ -66,7 +67,7 @@ def dataset_revision(dataset: str, revision: str, parameter: str = "dataset_revi
             raise unknown_format(dataset)
         return _agreed(parameter, revision, digest(path.parent, [path]), dataset)
     if path.suffix in DATA_SUFFIXES or not HUB_ID.fullmatch(dataset):
-        raise UserError(f"The data set {dataset} does not exist: {DATASET_FORMS}.")
+        raise UserError(f"The data set {dataset} does not exist: {DATASET_FORMS}.{near_path(dataset)}")
     if "/" not in dataset:
         raise unknown_dataset(dataset)
     return hub_commit("dataset", dataset, revision or "main")

@@ -128,7 +128,7 @@ def _wrong_ranges(given: Mapping[str, Any]) -> list[str]:
         if not inside:
             lower = f"greater than {low:g}" if name in OPEN_BELOW else f"at least {low:g}"
             upper = "" if high == INFINITE else f" and at most {high:.10g}"
-            wrong.append(f"{name} {value:g} is out of range: it must be {lower}{upper}.")
+            wrong.append(f"{name} {value:.10g} is out of range: it must be {lower}{upper}.")
     return wrong
 
 

@@ -9,6 +9,7 @@ import pytest
 
 CHROMIUM = "/usr/bin/chromium"
 WIDTHS = (360, 1400)
+MOST_BYTES = 500_000  # of a page, so that it can go with a mail
 SCHEMES = ("light", "dark")
 
 
@@ -25,10 +26,11 @@ def opened_browser() -> Iterator[Any]:
 
 
 def every_form(browser: Any, file: Path) -> Iterator[tuple[Any, int]]:
-    """The page in each width and scheme, with the width; each says nothing, asks for nothing and fits.
+    """The page in each width and scheme, with the width; each is small, says nothing, asks for nothing and fits.
 
     The two schemes differ. Whoever iterates looks at what is the page's own.
     """
+    assert file.stat().st_size <= MOST_BYTES
     backgrounds = {}
     for width in WIDTHS:
         for scheme in SCHEMES:

@@ -28,7 +28,8 @@ def lines_of_page(page: Path) -> list[str]:
     prose = FENCE.sub("", text)
     blocks = "\n".join([*fenced, *(line for line in prose.splitlines() if line.startswith("    "))])
     found = [line.strip() for line in blocks.splitlines() if OURS.match(line.strip())]
-    return found + [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose) if OURS.match(code)]
+    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+    return found + [code for code in inline if OURS.match(code) and "<" not in code]  # with a <name> it is a pattern
 
 
 def lines_in(text: str) -> list[str]:

@@ -88,12 +88,13 @@ def run(problems: Path, model: Path | None, evaluation: Path, report: Path, **gi
         **training_of(subjects, given, just_trained=model is not None),
         "seconds": round(time.monotonic() - start, 1),
     }
+    content["headline"] = headline(content)
     page = make_report(heldout, content, given)
     if model is None:  # nothing was trained in this run, so no step has copied the problems into it yet
         upload_folder(open_store(), folder_of(name), problems)
     _write(name, content, page, evaluation=evaluation, report=report)
     _complete_record(name, problems, subjects, content, given)
-    say("evaluate", headline(content))
+    say("evaluate", content["headline"])
     return metrics_of(content)
 
 

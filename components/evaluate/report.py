@@ -110,7 +110,7 @@ def charts(result: Comparison | Scores, content: Mapping[str, Any]) -> list[tupl
     return [
         (
             "Difference in pass@1",
-            interval_chart(gain, x_label="tuned minus base", reference=0.0, percent=True),
+            interval_chart(gain, x_label="tuned minus base", reference=0.0, points=True),
             "The dot is what was measured, the bar its 95 % interval; a bar across the dashed line is within noise.",
         ),
         *found,

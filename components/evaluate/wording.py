@@ -27,7 +27,7 @@ def bare(difference: float) -> str:
 
 def size(difference: float) -> str:
     """A size in points, without a sign."""
-    return points(difference).removeprefix("+")
+    return points(difference).lstrip("+±")
 
 
 def headline(content: Mapping[str, Any]) -> str:

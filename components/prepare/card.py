@@ -61,6 +61,7 @@ def card_page(
         repeat_rows=_repeat_rows(selection),
         weak_rows=list(counts["weak"].items()),
         slowest=_slowest(selection.all),
+        median_cpu=milliseconds(counts["reference_cpu_ms"]["median"]),
         problems=[
             (kind, [_problem_card(problem) for problem in chosen[:PROBLEMS_SHOWN]])
             for kind, chosen in (
@@ -75,7 +76,7 @@ def card_page(
 
 def _stats(counts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     asked = counts["asked"]
-    cpu_ms, hidden = counts["reference_cpu_ms"], counts["hidden_tests"]["held-out"]
+    hidden = counts["hidden_tests"]["held-out"]
     return [
         ("Training problems", number(counts["candidates"]), f"of {asked['candidates']} asked for"),
         ("Held-out problems", number(counts["heldout"]), f"of {asked['heldout']} asked for"),
@@ -87,7 +88,6 @@ def _stats(counts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             f"{percent(hidden['share_with_enough'], 0)} of problems have {ENOUGH_HIDDEN} or more",
         ),
         ("Quarantined", number(counts["quarantined"]), f"of {counts['rows']} rows read"),
-        ("Reference CPU time", milliseconds(cpu_ms["median"]), f"median; longest {milliseconds(cpu_ms['largest'])}"),
     ]
 
 

@@ -98,8 +98,8 @@ def warnings_of(
     weak = [problem.task_id for problem in selection.heldout if problem.task_id in references.weak]
     if weak:
         warnings.append(
-            f"{len(weak)} held-out problems are weak, for a program that does nothing of what is asked passes their "
-            f"tests: {_listed(weak)}."
+            f"{len(weak)} weak among the held-out problems: a program that does nothing of what is asked passes the "
+            f"tests of {_listed(weak)}."
         )
     flaky = [row["task_id"] for row in references.quarantined + elsewhere.quarantined if row["kind"] == FLAKY]
     if flaky:

@@ -46,7 +46,9 @@ def line_chart(
         marker = "o" if len(rows) <= 30 or _has_lone_point(ys) else None
         axes.plot(xs, ys, label=name, color=_PLACEHOLDERS[colour], linewidth=1.8, marker=marker, markersize=3.5)
     if y_range is not None:
-        axes.set_ylim(*y_range)
+        low, high = y_range
+        margin = 0.02 * (high - low)  # a line that lies on the edge is seen whole
+        axes.set_ylim(low - margin, high + margin)
     axes.xaxis.set_major_locator(_ticker().MaxNLocator(nbins=6, integer=True))
     axes.yaxis.set_major_locator(_ticker().MaxNLocator(nbins=5))
     _label(axes, x_label, y_label, percent_axis=axes.yaxis if percent else None)
@@ -91,9 +93,13 @@ def interval_chart(
     x_label: str,
     reference: float | None = None,
     percent: bool = False,
+    points: bool = False,
     colours: Sequence[str] = SERIES[:1],
 ) -> Markup:
-    """One row a (name, value, low, high): a dot with its interval; reference draws a vertical line, such as 0."""
+    """One row a (name, value, low, high): a dot with its interval; reference draws a vertical line, such as 0.
+
+    percent: values are fractions, labelled in per cent. points: they are differences of fractions, labelled in points.
+    """
     figure, axes = _figure(height=0.75 + 0.42 * len(rows))
     if reference is not None:
         axes.axvline(reference, color=_PLACEHOLDERS["axis"], linewidth=1.2, linestyle=(0, (4, 3)))
@@ -107,7 +113,9 @@ def interval_chart(
     axes.xaxis.set_major_locator(_ticker().MaxNLocator(nbins=5))
     axes.tick_params(axis="y", length=0, labelcolor=_PLACEHOLDERS["ink"])
     axes.grid(axis="x", color=_PLACEHOLDERS["grid"], linewidth=0.8)
-    _label(axes, x_label, "", percent_axis=axes.xaxis if percent else None)
+    _label(axes, f"{x_label}, points" if points else x_label, "", percent_axis=axes.xaxis if percent else None)
+    if points:
+        axes.xaxis.set_major_formatter(_ticker().FuncFormatter(lambda value, _: _signed(100 * value)))
     return _svg(figure, f"Interval chart of {x_label}: {', '.join(row[0] for row in rows)}.")
 
 
@@ -185,6 +193,10 @@ def _label(axes: Any, x_label: str, y_label: str, *, percent_axis: Any) -> None:
     if percent_axis is not None:
         percents = _ticker().FuncFormatter(lambda value, _: f"{100 * value:.3g} %".replace("-", "−"))
         percent_axis.set_major_formatter(percents)
+
+
+def _signed(value: float) -> str:
+    return "0" if abs(value) < 1e-9 else f"{value:+.3g}".replace("-", "−")
 
 
 def _legend(axes: Any, *, columns: int) -> None:

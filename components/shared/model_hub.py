@@ -3,6 +3,7 @@
 Imported names load nothing: the hub's library is needed only by those who ask the hub.
 """
 
+import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,17 @@ from components.shared.errors import UserError
 COMMIT = re.compile(r"[0-9a-f]{40}")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 SECONDS = 15.0  # for one question to the hub
+
+
+def near_path(name: str) -> str:
+    """` Did you mean x?` with a leading blank where a path has nearly this name, or nothing."""
+    path = Path(name).expanduser()
+    try:
+        beside = [one.name for one in path.parent.iterdir()]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    return f" Did you mean {path.parent / near[0]}?" if near else ""
 
 
 class HubUnreachable(UserError):
@@ -62,6 +74,7 @@ def hub_sentences(kind: str, name: str, revision: str) -> Iterator[None]:
     except errors.RepositoryNotFoundError:
         raise UserError(
             f"The {what} {name!r} is unknown to the hub, or private: name another, a local {place}, or set HF_TOKEN."
+            + near_path(name)
         ) from None
     except UserError:
         raise
@@ -69,7 +82,7 @@ def hub_sentences(kind: str, name: str, revision: str) -> Iterator[None]:
         reason = str(error) if constants.HF_HUB_OFFLINE else type(error).__name__
         raise HubUnreachable(
             f"The {what} {name!r} is no local {place}, is not in the hub's local cache, and the hub cannot be reached "
-            f"({reason}): name a local {place}, or restore the connection."
+            f"({reason}): name a local {place}, or restore the connection.{near_path(name)}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The one design of every page the product writes: data card, training report, evaluation report.
+"""The one design of every page: data card, training and evaluation report, comparison, a run's end and its list.
 
 A page is a Jinja2 template in `templates/` that extends `base.html` and uses the macros of `macros.html` (stat grid,
 table, chart, code card). It is one file that asks the network for nothing, follows the reader's light or dark

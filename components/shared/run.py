@@ -32,6 +32,8 @@ def run_id_of(run_id: str, resume_run: str) -> str:
 
 def check_run_id(run_id: str, named: str) -> str:
     """The id of a run, a part of keys and labels; UserError when it can be none. named: what it was given as."""
+    if run_id == "latest":
+        raise UserError(f"{named} 'latest' is known to `report` alone: `python pipeline.py runs list` shows the ids.")
     if not RUN_ID.fullmatch(run_id) or run_id in NO_RUN_IDS:
         raise UserError(f"{named} {run_id!r} is no run id: use letters, digits, dots, dashes and underscores.")
     return run_id

@@ -13,7 +13,11 @@ from components.shared.store import Store, open_store
 STATUS, PAGE = "status.json", "status.html"
 EVALUATION = "evaluate/evaluation.json"
 DECISION = "publish/decision.json"  # whether the run's model was published, and why or why not
-REPORTS = ("evaluate/report.html", "train/report.html", "prepare/card.html")
+REPORTS = {  # a run's pages, in the order in which to read them: what each says
+    "evaluate/report.html": "Evaluation: did it learn, by how much, how sure",
+    "train/report.html": "Training: its curves, and completions with their verdicts",
+    "prepare/card.html": "Data: what was trained on and measured on, and what was left out",
+}
 # KFP hands the exit handler the state that its metadata store has of the run; kfp.local says SUCCEEDED. A step whose
 # pod was killed has said nothing there, and the run's state is RUNNING still.
 OUTCOMES = {
@@ -44,7 +48,7 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
         "publishing": _file(store, run, DECISION),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    reports = [name for name in REPORTS if store.exists(f"{folder_of(run)}/{name}")]
+    reports = [(name, text, True) for name, text in REPORTS.items() if store.exists(f"{folder_of(run)}/{name}")]
     page = render(
         "status.html",
         title=f"{outcome.capitalize()} · grpo-code",

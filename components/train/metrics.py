@@ -87,6 +87,7 @@ def step_samples(
         {
             "step": step,
             "task_id": judged.problem.task_id,
+            "prompt": judged.problem.prompt,
             "completion": judged.completion,
             "outcome": "truncated" if judged.ended_by == "length" else judged.verdict.outcome,
             "reward": judged.reward,

@@ -68,7 +68,7 @@ def headline(metrics: Sequence[Mapping[str, Any]], *, finished: bool) -> str:
     tenth = max(1, len(rewards) // 10)
     first, last = sum(rewards[:tenth]) / tenth, sum(rewards[-tenth:]) / tenth
     verb = "went" if finished else "has gone"
-    return f"Training reward {verb} from {first:.2f} to {last:.2f} over {len(metrics)} steps."
+    return f"Training reward {verb} from {percent(first, 0)} to {percent(last, 0)} over {len(metrics)} steps."
 
 
 def stat_grid(
@@ -77,14 +77,13 @@ def stat_grid(
     """(label, value, note) of the figures a reader asks for first."""
     last: Mapping[str, Any] = metrics[-1] if metrics else {}
     seconds = sum(row["seconds"]["step"] for row in metrics)
-    loss = last.get("loss")
     return [
         ("Method", str(given["method"]), str(given["model_name"])),
         ("Problems", str(schedule.problems), f"{schedule.prompts_per_step} prompts a step"),
         ("Epochs", str(schedule.epochs), f"{last.get('epoch', 0):.2f} done"),
         ("Learning rate", f"{given['lr']:g}", f"beta {given['beta']:g}"),
         ("Generations", str(given["num_generations"]), f"{schedule.batch_size} completions a step"),
-        ("Loss", "–" if loss is None else f"{loss:.4f}", "of the last step"),
+        ("Loss", number(last.get("loss"), 2), "of the last step"),
         ("Reward", *last_and_average(metrics, "reward")),
         ("Pass rate", *last_and_average(metrics, "pass_rate")),
         ("Mixed groups", *last_and_average([{**row, "mixed": 1 - row["zero_variance"]} for row in metrics], "mixed")),
@@ -119,6 +118,7 @@ def sample_card(sample: Mapping[str, Any], *, use_chat_template: bool) -> dict[s
         "code": code.strip("\n"),
         "note": note_of(sample),
         "task_id": sample["task_id"],
+        "prompt": sample.get("prompt", ""),  # rows of an older run have none
     }
 
 

@@ -66,6 +66,7 @@ def test_results_side_by_side_and_what_is_missing_in_words(runs, capsys, tmp_pat
     assert "Run working has no evaluation: it is not finished" in output
     assert "Not judged on the same problems as run one: elsewhere." in output
     text = page.read_text()
+    assert "<h1>Against one: 2 better beyond noise, none worse beyond noise, none within noise</h1>" in text
     assert len(text.encode()) < 500_000
     assert "The sandbox was away." in text
     assert "http://" not in text.replace("http://www.w3.org", "")

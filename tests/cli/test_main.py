@@ -1,6 +1,10 @@
 """The command line: what is refused, in which words, and with which exit code; nothing is started by these."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +116,37 @@ def test_compile_writes_a_pipeline_whose_cache_knows_the_code(tmp_path, capsys):
     parameters = specification["root"]["inputDefinitions"]["parameters"]
     assert parameters["code_version"]["defaultValue"] == code_version()
     assert parameters["epochs"]["defaultValue"] == 2
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_to_tell_of():
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, str(ROOT / "pipeline.py"), "local", "--help"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_ctrl_c_while_modules_are_loaded_is_one_word(tmp_path):
+    (tmp_path / "kfp.py").write_text("print('loading', flush=True); import time; time.sleep(60)")
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "pipeline.py"), "runs", "list"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read() == "\nStopped.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"), [("help", "Verbs:"), ("help plan", "--hourly-rate"), ("", "no cluster and no GPU needed")]
+)
+def test_help_is_a_word_too(capsys, line, says):
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 0
+    assert says in capsys.readouterr().out
 
 
 def test_help_shows_every_parameter_and_its_default(capsys):

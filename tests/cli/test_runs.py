@@ -93,6 +93,13 @@ def test_a_pin_can_be_taken_off(old_runs, runs_verb):
     assert "The store holds nothing of run nope" in runs_verb("pin", "nope")[1]
 
 
+def test_an_id_can_be_copied_from_a_narrow_terminal(store_root, runs_verb, monkeypatch):
+    past_run(open_store(), "20261130-101500-3f2a", evaluation=evaluation_of([1] * 20, [2] * 20))
+    monkeypatch.setenv("COLUMNS", "80")
+    code, said = runs_verb("list")
+    assert (code, "20261130-101500-3f2a  " in said) == (0, True)
+
+
 def test_the_list_has_the_figures(old_runs, runs_verb):
     lines = runs_verb("list")[1].splitlines()
     assert lines[1].split()[:2] == ["today", "succeeded"], "the newest first"

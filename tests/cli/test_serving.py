@@ -37,7 +37,7 @@ def get(run):
 def test_the_list_of_pages_reloads_itself_until_the_run_has_ended(get, run):
     page = get("/").data.decode()
     assert '<a href="train/report.html">' in page
-    assert "evaluate/report.html: not yet" in page
+    assert "Evaluation: did it learn, by how much, how sure: not yet" in page
     assert 'http-equiv="refresh"' in page
     run.write("runs/r1/status.html", b"<p>done</p>")
     assert 'http-equiv="refresh"' not in get("/").data.decode()

@@ -7,12 +7,8 @@ import pytest
 
 from components.train.symptoms import RULES
 from tests.conftest import ROOT
+from tests.docs.commands import PAGES
 
-PAGES = [
-    path
-    for place in ("*.md", "docs/*.md", "demo/*.md", "bench/*.md", "images/sandbox/*.md")
-    for path in sorted(ROOT.glob(place))
-]
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 

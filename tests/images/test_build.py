@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli import images
+from components.images import image
 from components.shared.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -77,3 +78,10 @@ def test_parents_are_built_first_and_once(monkeypatch: pytest.MonkeyPatch) -> No
     for name in images.ALL:
         images._build_after_parent(name, done)
     assert built == ["base", "prepare", "model", "filter", "train", "evaluate", "sandbox"]
+
+
+def test_an_empty_tag_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As make exports it; another name would keep a run of `make run` from reusing one of the command line."""
+    monkeypatch.setenv("TAG", "")
+    monkeypatch.delenv("REGISTRY", raising=False)
+    assert image("train") == "grpo-code-train:dev"

@@ -233,6 +233,8 @@ def test_self_test_prints_what_readyz_says() -> None:
         (["--optional-layer", "verdicts"], "--optional-layer"),
         (["--exit-with-parent"], "needs a pipe"),
         (["--host", "999.0.0.1", "--port", "0"], "cannot listen on 999.0.0.1"),
+        (["--port", "99999"], "port must be 0-65535"),
+        (["--port", "0", "--metrics-port", "99999"], "cannot serve metrics"),
     ],
 )
 def test_mistakes_in_options_are_one_sentence(options: list[str], words: str) -> None:

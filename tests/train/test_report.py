@@ -29,7 +29,8 @@ def row(step: int, **changes: Any) -> dict[str, Any]:
 
 def sample(step: int, completion: str) -> dict[str, Any]:
     return {
-        "step": step, "task_id": "7", "completion": completion, "outcome": "failed", "reward": 0.0,
+        "step": step, "task_id": "7", "prompt": "Add <2>.\n\ndef f(x):", "completion": completion,
+        "outcome": "failed", "reward": 0.0,
         "failing_test": "assert f(1) == '<b>'", "failing_hidden_test": None,
     }  # fmt: skip
 

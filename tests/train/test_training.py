@@ -46,9 +46,8 @@ def test_a_run_leaves_what_is_promised(train: Train, store_root: Path) -> None:
         assert 0 <= row["pass_rate"] <= 1
     assert metrics[-1]["epoch"] == 1.0
     samples = rows(store_root, "run", "samples.jsonl")
-    assert {"step", "task_id", "completion", "outcome", "reward", "failing_test", "failing_hidden_test"} == set(
-        samples[0]
-    )
+    fields = {"step", "task_id", "prompt", "completion", "outcome", "reward", "failing_test", "failing_hidden_test"}
+    assert set(samples[0]) == fields
     assert scalars["steps"] == 6
     left = sorted(path.relative_to(store_root).as_posix() for path in store_root.rglob("*") if path.is_file())
     of_the_model = ("model.json", "trained_on.json", "adapter/adapter_model.safetensors")

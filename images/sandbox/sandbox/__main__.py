@@ -157,8 +157,9 @@ def listen(host: str, port: int) -> socket.socket:
         # 40 ms for the client to acknowledge its head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
-    except OSError as error:
-        print(f"sandbox: cannot listen on {host} port {port}: {error.strerror or error}.", file=sys.stderr)
+    except (OSError, OverflowError) as error:  # the latter for a port beyond 65535
+        why = getattr(error, "strerror", None) or error
+        print(f"sandbox: cannot listen on {host} port {port}: {why}.", file=sys.stderr)
         raise SystemExit(2) from None
 
 
@@ -196,8 +197,9 @@ def serve_metrics(service: Service, host: str, port: int) -> None:
     """Answer /metrics on a port of its own; exits with code 2 and a sentence when it is taken."""
     try:
         prometheus_client.start_http_server(port, host, service.metrics.registry)
-    except OSError as error:
-        print(f"sandbox: cannot serve metrics on {host} port {port}: {error.strerror or error}.", file=sys.stderr)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        print(f"sandbox: cannot serve metrics on {host} port {port}: {why}.", file=sys.stderr)
         raise SystemExit(2) from None
 
 
