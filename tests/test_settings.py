@@ -28,7 +28,7 @@ def test_a_value_below_its_range_is_refused(name):
 @pytest.mark.parametrize("name", [name for name, (_, high) in RANGES.items() if high != float("inf")])
 def test_a_value_above_its_range_is_refused(name):
     high = RANGES[name][1]
-    assert f"{name} {high + 1:g} is out of range" in refusal(**{name: high + 1})
+    assert f"{name} {high + 1:.10g} is out of range" in refusal(**{name: high + 1})
     assert f"at most {high:.10g}." in refusal(**{name: high + 1})
 
 

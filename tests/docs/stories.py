@@ -6,7 +6,8 @@ A command that stands in neither table fails tests/docs/test_commands.py.
 from dataclasses import dataclass
 
 from tests.cluster.page import blocks
-from tests.cluster.test_walkthrough import FIRST, LAST, steps
+from tests.cluster.test_walkthrough import FIRST, KIND, KUBEFLOW, LAST
+from tests.cluster.walkthrough import steps
 from tests.conftest import ROOT
 from tests.docs.commands import commands_of, pieces
 
@@ -250,7 +251,11 @@ ELSEWHERE: dict[str, list[str]] = {
         command for command in commands_of(SANDBOX) if command.startswith(("python -m sandbox", "curl"))
     ],
     "is run as it stands by tests/cluster/test_walkthrough.py": [
-        piece for number, block in steps().items() if FIRST <= number <= LAST for piece in pieces(block)
+        piece
+        for way in (KIND, KUBEFLOW)
+        for number, block in steps(way).items()
+        if FIRST <= number <= LAST[way]
+        for piece in pieces(block)
     ],
     "is run as it stands by tests/cluster/test_debugging_page.py": [
         piece for block in blocks() for piece in pieces(block.body)

@@ -58,5 +58,5 @@ def test_weak_problems_are_not_trained_on_and_named_where_they_are_measured_on(
     assert (row["task_id"], row["kind"]) == ("1", "weak")
     assert "a program that always returns 2 passes its tests" in row["reason"]
     (warning,) = [warning for warning in written.counts["warnings"] if "weak" in warning]
-    assert warning.endswith("passes their tests: 21.")
+    assert warning.endswith("passes the tests of 21.")
     assert "always returns 22" in written.card
