@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cli.main import main
+from tests.cli.small_kfp import small_kfp
 
 
 def kubeconfig(server: str) -> str:
@@ -99,5 +100,28 @@ def verb(capsys, monkeypatch):
             main(list(arguments))
         output = capsys.readouterr()
         return ended.value.code, output.out + output.err
+
+    return run
+
+
+@pytest.fixture
+def kfp(monkeypatch):
+    """The small Kubeflow Pipelines that answers over HTTP, and nothing else that the environment might name."""
+    for name in ("KFP_TOKEN", "KFP_NAMESPACE", "S3_ENDPOINT", "REGISTRY", "TAG", "GRPO_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    with small_kfp() as server:
+        monkeypatch.setenv("KFP_ENDPOINT", server.url)
+        yield server
+
+
+@pytest.fixture
+def call(capsys):
+    """Runs a line of the command line: (exit code, standard output, standard error)."""
+
+    def run(line, *more):
+        with pytest.raises(SystemExit) as ended:
+            main([*line.split(), *more])
+        shown = capsys.readouterr()
+        return ended.value.code, shown.out, shown.err
 
     return run

@@ -2,32 +2,10 @@
 
 import pytest
 
-from cli.main import main
 from components.shared.store import open_store
 from tests.buckets import own_bucket
-from tests.cli.small_kfp import small_kfp
 
 READ = "--model-name s3://bucket/model --dataset s3://bucket/rows.jsonl"
-
-
-@pytest.fixture
-def kfp(monkeypatch):
-    for name in ("KFP_TOKEN", "KFP_NAMESPACE", "S3_ENDPOINT", "REGISTRY", "TAG", "GRPO_STORE"):
-        monkeypatch.delenv(name, raising=False)
-    with small_kfp() as server:
-        monkeypatch.setenv("KFP_ENDPOINT", server.url)
-        yield server
-
-
-@pytest.fixture
-def call(capsys):
-    def run(line, *more):
-        with pytest.raises(SystemExit) as ended:
-            main([*line.split(), *more])
-        shown = capsys.readouterr()
-        return ended.value.code, shown.out, shown.err
-
-    return run
 
 
 @pytest.fixture

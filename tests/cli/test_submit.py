@@ -6,32 +6,10 @@ import pytest
 from huggingface_hub import constants
 
 from cli.kept import options_of
-from cli.main import main
 from components.shared.run import record
 from components.shared.store import open_store
-from tests.cli.small_kfp import small_kfp
 
 STORED = "--model-name s3://bucket/model --dataset s3://bucket/problems"
-
-
-@pytest.fixture
-def kfp(monkeypatch):
-    for name in ("KFP_TOKEN", "KFP_NAMESPACE", "S3_ENDPOINT", "REGISTRY", "TAG"):
-        monkeypatch.delenv(name, raising=False)
-    with small_kfp() as server:
-        monkeypatch.setenv("KFP_ENDPOINT", server.url)
-        yield server
-
-
-@pytest.fixture
-def call(capsys):
-    def run(line, *more):
-        with pytest.raises(SystemExit) as ended:
-            main([*line.split(), *more])
-        shown = capsys.readouterr()
-        return ended.value.code, shown.out, shown.err
-
-    return run
 
 
 @pytest.fixture
