@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DEMO_MODEL = ROOT / "demo/model"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs have it, and all that they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def problems_of(file: Path, count: int | None = None) -> list[Problem]:

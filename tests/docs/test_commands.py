@@ -69,11 +69,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**own, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home), "COLUMNS": "200", "KUBECONFIG": "/nowhere"}
 
 
-def heeding_ctrl_c() -> None:
-    """As on a terminal: what a shell starts in the background ignores Ctrl-C, and so would all below it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def told(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
     """Run a step, with the ids of runs for RUN, and hold it to what it must say."""
     ids = sorted(path.parent.parent.name for path in folder.glob("out/runs/*/evaluate/evaluation.json"))
@@ -83,7 +78,6 @@ def told(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
     with subprocess.Popen(
         ["bash", "-c", f"source .venv/bin/activate\n{command}"], cwd=folder, env=dict(environment),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        preexec_fn=heeding_ctrl_c,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         lines, deadline = [], time.monotonic() + SECONDS
