@@ -14,7 +14,7 @@ from typing import Any
 from components.pods import PLACEMENT
 from components.revisions import ADAPTER, REVISIONS
 from components.shared.progress import say
-from components.shared.run import folder_of, record, recorded, run_id_of
+from components.shared.run import done, folder_of, record, recorded, run_id_of
 from components.shared.status import STATUS, UNCHANGED_SINCE
 from components.shared.store import Store, open_store
 
@@ -56,7 +56,7 @@ def unchanged_since(store: Store, given: Mapping[str, Any], inputs: Mapping[str,
 
 def skip(run_id: str, resume_run: str, since: str) -> None:
     """Write down that a run ends early, for its last page."""
-    record(open_store(), run_id_of(run_id, resume_run), **{UNCHANGED_SINCE: since})
+    record(open_store(), run_id_of(run_id, resume_run), **{UNCHANGED_SINCE: since}, **done("unchanged"))
     say("unchanged", f"nothing has changed since run {since}: its model and reports stand")
 
 

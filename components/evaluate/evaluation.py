@@ -28,7 +28,7 @@ from components.shared.lineage import UNTRAINED, TrainedOn, parted, read_trained
 from components.shared.model_hub import HUB_ID
 from components.shared.problem import HELDOUT, REGRESSION, Problem, read_problems
 from components.shared.progress import say
-from components.shared.run import digest_of, folder_of, git_commit, mark_latest, record, run_id_of, versions
+from components.shared.run import digest_of, done, folder_of, git_commit, mark_latest, record, run_id_of, versions
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import open_store, upload_folder
@@ -281,5 +281,6 @@ def _complete_record(
         },
         seeds={"seed": given["seed"], **{f"evaluate_{which}": seed for which, seed in content["seeds"].items()}},
         seconds={**{step: found["seconds"] for step, found in counts.items()}, "evaluate": content["seconds"]},
+        **done("evaluate"),
     )
     mark_latest(open_store(), name)

@@ -30,7 +30,7 @@ from components.shared.lineage import parted, read_trained_on, trained_on_at
 from components.shared.pages import percent, points
 from components.shared.problem import VALIDATION, Problem, read_problems
 from components.shared.progress import say
-from components.shared.run import folder_of, recorded, run_id_of
+from components.shared.run import done, folder_of, record, recorded, run_id_of
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.status import DECISION
@@ -66,6 +66,7 @@ def run(problems: Path, model: Path, evaluation: Path, **given: Any) -> dict[str
         say("publish", f"this run is the current version of {name} already")
         if told.get("decision") and not store.exists(f"{folder_of(version)}/{DECISION}"):
             _write(store, version, told["decision"])  # an attempt before this one was lost before it could
+        record(store, version, **done("publish"))
         return {"published": 1.0}
     before = published.folder_of_version(name, seen.version) if seen.version else ""
     lineages = [read_trained_on(model), trained_on_at(before)]
@@ -236,6 +237,7 @@ def _publish(
 def _write(store: Store, run_id: str, decision: Mapping[str, Any]) -> None:
     text = json.dumps(dict(decision), indent=1, ensure_ascii=False) + "\n"
     store.write(f"{folder_of(run_id)}/{DECISION}", text.encode())
+    record(store, run_id, **done("publish"))
     if "candidate_pass_at_1" in decision:
         rates = [percent(decision[f"{which}_pass_at_1"]) for which in (INCUMBENT, CANDIDATE)]
         say("publish", f"pass@1 of incumbent {rates[0]}, of candidate {rates[1]}")

@@ -20,6 +20,7 @@ RUN_VARIABLE = "GRPO_RUN_ID"  # set by the local runner, whose run ids are its o
 POD_RUN_VARIABLE = "GRPO_POD_RUN_ID"  # on a cluster: KFP's id of the run, which its controller labels every pod with
 IMAGE_VARIABLE = "GRPO_IMAGE"  # on a cluster: the image that the step runs in, as the compiled pipeline names it
 LATEST = "runs/latest"
+DONE = "done"  # in run.json: [attempt, step]
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NO_RUN_IDS = ("latest", "cache")  # what the store keeps beside the runs
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "datasets", "kfp")
@@ -73,6 +74,18 @@ def record(store: Store, run: str, **parts: Any) -> dict[str, Any]:
     whole = merged(recorded(store, run) or {"run_id": run}, parts)
     store.write(_record_key(run), (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode())
     return whole
+
+
+def done(step: str) -> dict[str, list[str]]:
+    """The part of a run's record that says which attempt came last to the end of a step that may be the run's last."""
+    return {DONE: [this_run(), step]}
+
+
+def came_to_its_end(told: Mapping[str, Any], attempt: str) -> bool:
+    """Whether an attempt did all that was asked of it, by the run's record; steps that only look on do not count."""
+    by, step = told.get(DONE) or ("", "")
+    last = ("publish", "unchanged") if told.get("parameters", {}).get("publish_as") else ("evaluate", "unchanged")
+    return bool(by) and by == attempt and step in last
 
 
 def recorded(store: Store, run: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from components.shared.errors import FAILURE_KEY
 from components.shared.pages import clip, render
 from components.shared.progress import say
-from components.shared.run import folder_of, on_cluster, recorded, resume_command, run_id_of, this_run
+from components.shared.run import came_to_its_end, folder_of, on_cluster, recorded, resume_command, run_id_of, this_run
 from components.shared.store import Store, open_store
 
 STATUS, PAGE = "status.json", "status.html"
@@ -18,12 +18,12 @@ REPORTS = {  # a run's pages, in the order in which to read them: what each says
     "train/report.html": "Training: its curves, and completions with their verdicts",
     "prepare/card.html": "Data: what was trained on and measured on, and what was left out",
 }
-# KFP hands the exit handler the state that its metadata store has of the run; kfp.local says SUCCEEDED. A step whose
-# pod was killed has said nothing there, and the run's state is RUNNING still.
+# kfp.local says SUCCEEDED. KFP hands the exit handler the state that its metadata store has of the run, which may still be
+# RUNNING, as where a pod was killed and so has said nothing there: the run's own record decides then.
 OUTCOMES = {
     **dict.fromkeys(("COMPLETE", "CACHED", "SUCCEEDED"), "succeeded"),
-    **dict.fromkeys(("FAILED", "RUNNING", "UNKNOWN", "NEW"), "failed"),
     **dict.fromkeys(("CANCELED", "CANCELLED"), "stopped"),
+    "FAILED": "failed",
 }
 UNCHANGED_SINCE = "unchanged_since"  # in run.json and status.json: the run that this one would have repeated
 UNKNOWN = "It ended without a sentence of its own: a killed or evicted pod, or one that never started."
@@ -35,7 +35,8 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
     state and error are KFP's own words for how the run ended.
     """
     store, run, attempt = open_store(), run_id_of(run_id, resume_run), this_run() or run_id
-    outcome = OUTCOMES.get(state.upper(), state.lower() or "unknown")
+    told = recorded(store, run)
+    outcome = OUTCOMES.get(state.upper()) or ("succeeded" if came_to_its_end(told, attempt) else "failed")
     failure = _file(store, attempt, FAILURE_KEY) if outcome != "succeeded" else None
     status = {
         "run_id": run,
@@ -44,7 +45,7 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
         "failed_step": failure["step"] if failure else None,
         "message": failure["message"] if failure else ("" if outcome == "succeeded" else clip(error or UNKNOWN, 1000)),
         "resume": "" if outcome == "succeeded" else _resume(attempt),
-        UNCHANGED_SINCE: recorded(store, run).get(UNCHANGED_SINCE) or "",
+        UNCHANGED_SINCE: told.get(UNCHANGED_SINCE) or "",
         "publishing": _file(store, run, DECISION),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -51,6 +51,7 @@ def undisturbed(place: Place) -> str:
     """A run without the filter, to compare others with."""
     run = place.run()
     assert place.ended(run) == "SUCCEEDED", place.why(run)
+    assert place.outcome(run) == "succeeded"
     return run
 
 
@@ -134,7 +135,8 @@ def test_a_train_pod_that_is_deleted_is_started_again(place: Place, undisturbed:
 @pytest.mark.parametrize("end", ["killed", "evicted"])
 def test_a_run_that_failed_is_resumed(place: Place, undisturbed: str, end: str) -> None:
     """KFP starts no failed pod again: the run fails, and `--resume` goes on from its newest checkpoint."""
-    run = place.run("--retries", "0")
+    more = {} if end == "killed" else {"epochs": 8}  # an evicted pod trains on for its grace of 30 s
+    run = place.run("--retries", "0", **more)
     pod = at_step(place, run, 4)
     if end == "killed":  # as the kernel does for want of memory: the step's process, not the launcher above it
         place.cluster.kubectl("exec", pod, "-n", SPACE, "-c", "main", "--", "python", "-c", KILL, check=False)
@@ -144,7 +146,8 @@ def test_a_run_that_failed_is_resumed(place: Place, undisturbed: str, end: str) 
     assert place.outcome(run) == "failed"
     again = place.noted(place.verb("run", "--resume", run))
     assert place.ended(again) == "SUCCEEDED", place.why(again)
-    assert place.rewards(run) == place.rewards(undisturbed)
+    assert [row[0] for row in place.rewards(run)] == list(range(1, len(place.rewards(run)) + 1))
+    assert more or place.rewards(run) == place.rewards(undisturbed)
 
 
 def test_a_schedule_fires_and_skips_what_is_unchanged(place: Place) -> None:
@@ -163,6 +166,7 @@ def test_a_schedule_fires_and_skips_what_is_unchanged(place: Place) -> None:
         eventually(lambda: len([run for run in runs() if place.state(run) == "SUCCEEDED"]) >= 3, "three runs", 1200)
         place.verb("schedule", "disable", schedule)
         fired = runs()
+        assert [place.outcome(run) for run in fired[:3]] == ["succeeded"] * 3
         assert [place.had_pods(run, "train") for run in fired[:3]] == [True, False, False]
         assert [place.had_pods(run, "unchanged") for run in fired[:3]] == [False, True, True]
         eventually(lambda: all(place.state(run) in ("SUCCEEDED", "FAILED") for run in runs()), "all ended")

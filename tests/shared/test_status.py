@@ -5,7 +5,7 @@ import json
 import pytest
 
 from components.shared.errors import UserError, reported
-from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE
+from components.shared.run import POD_RUN_VARIABLE, done, record, RUN_VARIABLE
 from components.shared.status import UNKNOWN, write_status
 from components.shared.store import open_store
 
@@ -63,13 +63,32 @@ def test_a_pod_that_could_not_speak(pod, error, message):
         ("CACHED", "succeeded"),
         ("RUNNING", "failed"),
         ("CANCELED", "stopped"),
-        ("", "unknown"),
+        ("", "failed"),
     ],
 )
 def test_the_states_of_kfps_metadata_store(pod, state, outcome):
     """Seen with KFP 2.17: COMPLETE, and RUNNING where the step's pod was killed before it could say anything there."""
     status = write_status("kfp-1", "", state=state, error="")
     assert (status["outcome"], bool(status["message"])) == (outcome, outcome != "succeeded")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "steps", "outcome"),
+    [
+        ({}, ["evaluate"], "succeeded"),
+        ({"publish_as": "m"}, ["evaluate"], "failed"),
+        ({"publish_as": "m"}, ["evaluate", "publish"], "succeeded"),
+        ({"publish_as": "m"}, ["unchanged"], "succeeded"),
+        ({}, [], "failed"),
+    ],
+)
+def test_where_kfp_does_not_know_the_record_of_this_attempt_decides(pod, monkeypatch, parameters, steps, outcome):
+    monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-2")
+    for step in steps:
+        record(pod, "kfp-1", parameters=parameters, **done(step))
+    assert write_status("kfp-2", "kfp-1", state="RUNNING", error="")["outcome"] == outcome
+    monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-3")
+    assert write_status("kfp-3", "kfp-1", state="RUNNING", error="")["outcome"] == "failed", "another attempt"
 
 
 def test_what_continues_a_run_writes_into_the_first_ones_folder(pod, monkeypatch):
