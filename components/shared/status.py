@@ -18,8 +18,8 @@ REPORTS = {  # a run's pages, in the order in which to read them: what each says
     "train/report.html": "Training: its curves, and completions with their verdicts",
     "prepare/card.html": "Data: what was trained on and measured on, and what was left out",
 }
-# kfp.local says SUCCEEDED. KFP hands the exit handler the state that its metadata store has of the run, which may still be
-# RUNNING, as where a pod was killed and so has said nothing there: the run's own record decides then.
+# kfp.local says SUCCEEDED. KFP hands the exit handler the state that its metadata store has of the run, which may be
+# RUNNING still, as where a pod was killed and so has said nothing there: the run's own record decides then.
 OUTCOMES = {
     **dict.fromkeys(("COMPLETE", "CACHED", "SUCCEEDED"), "succeeded"),
     **dict.fromkeys(("CANCELED", "CANCELLED"), "stopped"),

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from components.shared.errors import UserError, reported
-from components.shared.run import POD_RUN_VARIABLE, done, record, RUN_VARIABLE
+from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE, done, record
 from components.shared.status import UNKNOWN, write_status
 from components.shared.store import open_store
 
