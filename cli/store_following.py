@@ -18,6 +18,7 @@ from components.shared.progress import duration
 from components.shared.run import folder_of
 from components.shared.status import STATUS
 from components.shared.store import Store
+from components.train import journal
 
 SECONDS = 5.0
 SILENT_SECONDS, SILENT_STEPS = 300.0, 10  # a run that writes nothing for longer than both may have been killed
@@ -28,7 +29,7 @@ LEFT = {
     "train": "train/model.json",
     "evaluate": "evaluate/evaluation.json",
 }
-ATTEMPT, METRICS = "train/attempt.json", "train/metrics.jsonl"
+ATTEMPT, METRICS = "train/attempt.json", f"train/{journal.METRICS}"
 
 
 def watch_store(store: Store, run: str) -> int:
@@ -69,7 +70,7 @@ class Seen:
             self.attempt = json.loads(self.store.read(prefix + ATTEMPT))
         events = [event for step in LEFT for event in self._states(step)]
         if METRICS in new and self.attempt:
-            self.rows = [json.loads(line) for line in self.store.read(prefix + METRICS).splitlines()]
+            self.rows, _ = journal.rows_of(self.store.read(prefix + METRICS))
             events += [self._progress(self.rows[-1])] if self.rows else []
         return events
 

@@ -49,14 +49,18 @@ class Journal:
 
     def _read(self, name: str) -> list[Row]:
         try:
-            text = self.store.read(f"{self.prefix}/{name}").decode(errors="replace")
+            rows, damaged = rows_of(self.store.read(f"{self.prefix}/{name}"))
         except KeyError:
             return []
-        rows = [_row(line) for line in text.splitlines()]
-        damaged = rows.count(None)
         if damaged:
-            say("train", f"warning: {damaged} of {len(rows)} lines of {name} are damaged and are left out")
-        return [row for row in rows if row is not None]
+            say("train", f"warning: {damaged} of {len(rows) + damaged} lines of {name} are damaged and are left out")
+        return rows
+
+
+def rows_of(content: bytes) -> tuple[list[Row], int]:
+    """The rows of either file, without the lines that are damaged; and how many those are."""
+    rows = [_row(line) for line in content.decode(errors="replace").splitlines()]
+    return [row for row in rows if row is not None], rows.count(None)
 
 
 def _row(line: str) -> Row | None:

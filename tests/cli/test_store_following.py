@@ -74,6 +74,15 @@ def test_a_run_is_followed_to_its_end(store, capsys):
     assert "python pipeline.py report r1" in told
 
 
+def test_damaged_lines_of_the_metrics_are_passed_over(store):
+    put(store, "train/attempt.json", ATTEMPT)
+    lines = [json.dumps(row(1)).encode(), b"[]", b"\xff{", json.dumps(row(3)).encode(), b'{"step": 4, "rew']
+    store.write(f"{RUN}/train/metrics.jsonl", b"\n".join(lines))
+    seen = store_following.Seen(store, "r1")
+    assert [event["done"] for event in seen.look() if "done" in event] == [3]
+    assert [one["step"] for one in seen.rows] == [1, 3]
+
+
 def test_a_failure_is_its_sentence_and_how_to_go_on(store, capsys):
     put(store, "train/attempt.json", {**ATTEMPT, "ended": "failed"})
     put(store, "train/metrics.jsonl", row(1))
