@@ -81,7 +81,13 @@ def test_the_end_of_a_run_says_what_to_do_next(capsys, monkeypatch):
     assert "The run succeeded. See its report: python pipeline.py report r1" in shown
 
 
-@pytest.mark.parametrize(("end", "code", "words"), [("SUCCEEDED", 0, "The run succeeded"), ("FAILED", 1, "run failed")])
+@pytest.mark.parametrize(
+    ("end", "code", "words"),
+    [
+        ("SUCCEEDED", 0, "The run succeeded"),
+        pytest.param("FAILED", 1, "run failed", marks=pytest.mark.slow),  # it compiles the pipeline as well
+    ],
+)
 def test_a_run_is_followed_from_its_start_to_its_end(capsys, monkeypatch, end, code, words):
     for name in ("S3_ENDPOINT", "GRPO_STORE", "REGISTRY"):
         monkeypatch.delenv(name, raising=False)

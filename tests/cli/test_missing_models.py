@@ -39,6 +39,7 @@ def test_a_wrong_address_is_told_at_submit(stored, kfp, call, line, option, word
     assert not kfp.bodies("/runs") + kfp.bodies("/recurringruns")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--init-adapter runs/one", "--init-adapter models/new --publish-as new"])
 def test_what_is_there_or_is_to_be_published_first_is_sent(stored, kfp, call, option):
     code, _, err = call(f"run {READ} {option}")

@@ -226,6 +226,7 @@ def test_an_unknown_revision_may_be_given_and_a_known_one_not_be_changed(kfp, ca
     assert "another model_revision: it was" in refused(f"run --resume old --model-revision {'e' * 40}")
 
 
+@pytest.mark.slow
 def test_account_and_root_go_along(kfp, call):
     kfp.runs["old"] = old_run("FAILED", **FAILED)
     kfp.runs["old"]["runtime_config"]["pipeline_root"] = "s3://team/artifacts"
