@@ -11,8 +11,8 @@ from components.shared.errors import UserError
 from components.shared.progress import say
 from components.shared.published import MODELS, current_version
 from components.shared.run import on_cluster
-from components.shared.store import Store, in_bucket, open_store
-from components.shared.trained import ADAPTER_CONFIG, FORMS, IN_STORE, PIN, read_trained, trained_folder
+from components.shared.store import Store, open_store
+from components.shared.trained import ADAPTER_CONFIG, IN_STORE, PIN, read_trained, refuse_path, trained_folder
 
 
 def pinned_adapter(given: Mapping[str, Any]) -> str:
@@ -31,8 +31,8 @@ def pinned_adapter(given: Mapping[str, Any]) -> str:
     if kind == MODELS and "/" not in name:
         version = current_version(open_store(), name)
         address = f"{MODELS}/{name}/{version}" if version else address
-    elif on_cluster() and not in_bucket(address) and not address.startswith(IN_STORE):
-        raise UserError(f"init_adapter {address!r} is a path, which no pod of the cluster has: {FORMS}.")
+    elif on_cluster():
+        refuse_path(address, named="init_adapter")
     with tempfile.TemporaryDirectory(prefix="grpo-adapter-") as scratch:
         folder = starting_adapter(address, Path(scratch), given)
         if address.startswith(IN_STORE):

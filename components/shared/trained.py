@@ -64,8 +64,8 @@ def refuse_missing(address: str, *, on_cluster: bool, named: str = "tuned_model"
     on_cluster: it is for a pod. named: the parameter that the address was given as. store: where keys are looked up, by
     default this environment's; one that is named stands for a pod's, which has no directories of this machine.
     """
-    if on_cluster and not in_bucket(address) and not _is_in_store(address, store):
-        raise UserError(f"{named} {address!r} is a path, which no pod of the cluster has: {FORMS}.")
+    if on_cluster:
+        refuse_path(address, named=named, store=store)
     where, prefix = _place(address, store)
     if prefix.startswith(f"{MODELS}/") and _is_in_store(address, store):
         _, name, version = prefix.split("/")
@@ -73,6 +73,12 @@ def refuse_missing(address: str, *, on_cluster: bool, named: str = "tuned_model"
             raise UserError(f"{named}: the model {name!r} has no version {version!r} in {where.uri(MODELS)}.")
     if not any(where.exists(_below(prefix, name)) for name in (MODEL_JSON, ADAPTER_CONFIG)):
         raise UserError(f"{named}: there is no trained model at {address}: {FORMS}.")
+
+
+def refuse_path(address: str, *, named: str, store: Store | None = None) -> None:
+    """UserError for a directory of this machine, which no pod has; the arguments are those of refuse_missing."""
+    if not in_bucket(address) and not _is_in_store(address, store):
+        raise UserError(f"{named} {address!r} is a path, which no pod of the cluster has: {FORMS}.")
 
 
 def pinned(address: str) -> str:

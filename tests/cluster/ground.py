@@ -6,17 +6,15 @@ cluster's (admission policy, priority class), what would interfere (autoscaler, 
 
 import contextlib
 import secrets
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from minio import Minio
 
 from cli.namespaces import OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE
 from tests.cluster.cluster import Cluster, forwarded
-from tests.cluster.installation import secret
+from tests.cluster.installation import rendered, secret
 
 Object = dict[str, Any]
 BY_NAME = "kubernetes.io/metadata.name"
@@ -57,13 +55,6 @@ class Ground:
         return str(next(each["metadata"]["name"] for each in chosen if "deletionTimestamp" not in each["metadata"]))
 
 
-def rendered(cluster: Cluster, registry: str, tag: str, minio: str) -> list[Object]:
-    """What `make deploy` would apply."""
-    settings = {"REGISTRY": registry, "TAG": tag, "OVERLAY": "local,minio", "NAMESPACE": OWN_NAMESPACE}
-    words = [f"{name}={value}" for name, value in {**settings, "MINIO_IMAGE": minio}.items()]
-    return list(yaml.safe_load_all(cluster.run("env", *words, sys.executable, "-m", "cli.deploy", "render").stdout))
-
-
 def moved(thing: Any, names: dict[str, str]) -> Any:
     """An object with the namespaces that it is in and refers to under their other names."""
     if isinstance(thing, list):
@@ -98,7 +89,7 @@ def of_namespace(objects: list[Object], namespace: str) -> list[Object]:
 @contextlib.contextmanager
 def installed_ground(cluster: Cluster, registry: str, tag: str, minio: str) -> Iterator[Ground]:
     """Everything that a run needs but Kubeflow Pipelines, ready; it goes with its namespaces."""
-    objects = rendered(cluster, registry, tag, minio)
+    objects = rendered(cluster, REGISTRY=registry, TAG=tag, OVERLAY="local,minio", MINIO_IMAGE=minio)
     with (
         cluster.namespace("e2e", labels_of(objects, OWN_NAMESPACE)) as pipeline,
         cluster.namespace("e2e-sandbox", labels_of(objects, SANDBOX_NAMESPACE)) as first,

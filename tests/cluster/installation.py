@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from cli.namespaces import OWN_NAMESPACE
 from tests.cluster.cluster import Cluster
 
 Object = dict[str, Any]
@@ -53,14 +54,18 @@ def account(namespace: str) -> list[Object]:
     ]
 
 
+def rendered(cluster: Cluster, **settings: str) -> list[Object]:
+    """What `make deploy` would apply with these variables, runs being in the namespace that it makes."""
+    words = [f"{name}={value}" for name, value in {"NAMESPACE": OWN_NAMESPACE, **settings}.items()]
+    return list(yaml.safe_load_all(cluster.run("env", *words, sys.executable, "-m", "cli.deploy", "render").stdout))
+
+
 def sandbox(
     cluster: Cluster, namespace: str, image: str, token: str, *, guarded: bool = True, overlay: str = "local"
 ) -> list[Object]:
     """The sandbox of manifests/, in another namespace; unguarded without its policies, and content to have none."""
     found = []
-    settings = {"REGISTRY": "registry.example", "TAG": "1", "OVERLAY": overlay, "NAMESPACE": "grpo-code"}
-    command = ["env", *(f"{name}={value}" for name, value in settings.items()), sys.executable, "-m", "cli.deploy"]
-    for each in yaml.safe_load_all(cluster.run(*command, "render").stdout):
+    for each in rendered(cluster, REGISTRY="registry.example", TAG="1", OVERLAY=overlay):
         if each["kind"] not in KEPT or each["metadata"].get("namespace") != SANDBOX:
             continue
         if each["kind"] == "NetworkPolicy" and not guarded:

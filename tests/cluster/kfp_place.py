@@ -46,16 +46,14 @@ class Place:
     environment: dict[str, str]
     started: list[str] = field(default_factory=list)
 
+    def ran(self, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """A verb, run to its end."""
+        command = [sys.executable, "pipeline.py", *words]
+        return subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
+
     def verb(self, *words: str, code: int = 0, timeout: float = 300) -> str:
         """What a verb prints, both streams; AssertionError when it ends with another exit code."""
-        done = subprocess.run(
-            [sys.executable, "pipeline.py", *words],
-            env=self.environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        done = self.ran(*words, timeout=timeout)
         said = done.stdout + done.stderr
         assert done.returncode == code, f"{' '.join(words)}: exit code {done.returncode}\n{said}"
         return said
@@ -125,15 +123,12 @@ class Place:
 
     def why(self, run: str) -> str:
         """What the doctor says of a run that did not end well, and the last words of its pods that failed."""
-        done = subprocess.run(
-            [sys.executable, "pipeline.py", "doctor", "--run", run], env=self.environment, cwd=ROOT, capture_output=True
-        )
         pods = self.cluster.get("pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run}")["items"]
         failed = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Failed"]
         logs = (
             f"{name}:\n{self.cluster.kubectl('logs', name, '-n', SPACE, '-c', MAIN, '--tail=40')}" for name in failed
         )
-        return "\n".join((done.stdout.decode(), str(self.tasks(run)), *logs))
+        return "\n".join((self.ran("doctor", "--run", run).stdout, str(self.tasks(run)), *logs))
 
     def forget(self, run: str) -> None:
         """Take a run out of KFP."""

@@ -31,32 +31,29 @@ def profile_of_its_own(cluster: Cluster) -> Iterator[str]:
 
 
 def _rights(namespace: str, role: str) -> list[dict[str, Any]]:
-    reference = {"apiGroup": GROUP}
+    """The account, with Kubeflow's rights in a profile and Kubernetes' own."""
     subject = {"kind": "ServiceAccount", "name": EDITOR, "namespace": namespace}
-    metadata = {"name": EDITOR, "namespace": namespace}
-    bound = {"metadata": metadata, "subjects": [subject]}
-    kubernetes = {"metadata": {**metadata, "name": f"{EDITOR}-kubernetes"}, "subjects": [subject]}
+    bindings = [
+        {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"{EDITOR}-{which}", "namespace": namespace},
+            "subjects": [subject],
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": which},
+        }
+        for which in (role, "edit")
+    ]
+    aggregated = {"clusterRoleSelectors": [{"matchLabels": {TO_EDIT: "true"}}]}
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": EDITOR, "namespace": namespace}},
         {
             "apiVersion": f"{GROUP}/v1",
             "kind": "ClusterRole",
             "metadata": {"name": role},
-            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {TO_EDIT: "true"}}]},
+            "aggregationRule": aggregated,
             "rules": [],
         },
-        {
-            "apiVersion": f"{GROUP}/v1",
-            "kind": "RoleBinding",
-            **bound,
-            "roleRef": {**reference, "kind": "ClusterRole", "name": role},
-        },
-        {
-            "apiVersion": f"{GROUP}/v1",
-            "kind": "RoleBinding",
-            **kubernetes,
-            "roleRef": {**reference, "kind": "ClusterRole", "name": "edit"},
-        },
+        *bindings,
     ]
 
 

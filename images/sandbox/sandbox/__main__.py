@@ -148,6 +148,11 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
 
+def reason_of(error: OSError | OverflowError) -> str:
+    """Why an address cannot be had, in few words."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; exits with code 2 and a sentence when the address is taken or is none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -158,8 +163,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except (OSError, OverflowError) as error:  # the latter for a port beyond 65535
-        why = getattr(error, "strerror", None) or error
-        print(f"sandbox: cannot listen on {host} port {port}: {why}.", file=sys.stderr)
+        print(f"sandbox: cannot listen on {host} port {port}: {reason_of(error)}.", file=sys.stderr)
         raise SystemExit(2) from None
 
 
@@ -198,8 +202,7 @@ def serve_metrics(service: Service, host: str, port: int) -> None:
     try:
         prometheus_client.start_http_server(port, host, service.metrics.registry)
     except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        print(f"sandbox: cannot serve metrics on {host} port {port}: {why}.", file=sys.stderr)
+        print(f"sandbox: cannot serve metrics on {host} port {port}: {reason_of(error)}.", file=sys.stderr)
         raise SystemExit(2) from None
 
 
