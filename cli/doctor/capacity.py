@@ -80,12 +80,12 @@ def _selected(check: str, need: Need, nodes: list[Object], pods: Sequence[Object
 
 
 def _healthy(check: str, need: Need, nodes: list[Object], pods: Sequence[Object]) -> Narrowed:
-    ready = [node for node in nodes if _is_ready(node) and not _suffers(node)]
+    ready = [node for node in nodes if _is_ready(node) and not _suffers(node) and not _cordoned(node)]
     if ready:
         return ready, ok(check, f"{names(ready)} ready")
     node = nodes[0]
     name = name_of(node)
-    if node["spec"].get("unschedulable"):
+    if _cordoned(node):
         return [], fail(check, f"{name} is cordoned", f"kubectl uncordon {name}")
     what = ", ".join(taint["key"].removeprefix(CONDITION_TAINTS) for taint in _suffers(node)) or "not ready"
     return [], fail(check, f"{name} is unfit for new pods: {what}", f"kubectl describe node {name}")
@@ -238,6 +238,11 @@ def tolerating(taints: Sequence[Object]) -> str:
 def _is_ready(node: Object) -> bool:
     conditions = node["status"].get("conditions") or []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _cordoned(node: Object) -> bool:
+    """By the mark itself: its taint is put on by a controller, a moment later."""
+    return bool(node["spec"].get("unschedulable"))
 
 
 def _all_taints(node: Object) -> list[Object]:
