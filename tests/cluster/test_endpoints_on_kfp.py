@@ -20,7 +20,14 @@ from tests.cluster.gateways import gateway_to_kfp
 from tests.cluster.pods import Ended, make_pod, run_pod
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
-ADDED = ("click", "cronsim", "kfp-kubernetes", "kubernetes", "rich")  # what the command line has over prepare's image
+ADDED = (
+    "click",
+    "cronsim",
+    "kfp-kubernetes",
+    "kubernetes",
+    "python-dotenv",
+    "rich",
+)  # what the command line has over prepare's image
 DOCKERFILE = """
 FROM {base}
 USER 0
