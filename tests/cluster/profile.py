@@ -3,16 +3,28 @@
 import base64
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from cli.endpoint import Endpoint
 from tests.cluster.cluster import Cluster
+from tests.cluster.gateways import ISTIO
 
 EDITOR = "default-editor"  # the account of a profile's notebooks and runs
 SECRET = "mlpipeline-minio-artifact"
 GROUP = "rbac.authorization.k8s.io"
 # Kubeflow's own role of who may edit in a profile is put together from those that carry this label.
 TO_EDIT = "rbac.authorization.kubeflow.org/aggregate-to-kubeflow-edit"
+
+
+def kfp_serves_several_users() -> bool:
+    """Whether the Kubeflow Pipelines at hand does; skips where there is none."""
+    if not os.environ.get("KFP_ENDPOINT"):
+        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    return Endpoint.of().health.multi_user
 
 
 @contextlib.contextmanager
@@ -28,6 +40,12 @@ def profile_of_its_own(cluster: Cluster) -> Iterator[str]:
             yield name
         finally:
             cluster.kubectl("delete", "clusterrole", role)
+
+
+def token_of(cluster: Cluster, profile: str) -> str:
+    """A token of the profile's account for Kubeflow's gateway, by the command of docs/kubernetes.md."""
+    audience = f"--audience={ISTIO['AUDIENCE']}"
+    return cluster.kubectl("create", "token", EDITOR, "-n", profile, audience).strip()
 
 
 def _rights(namespace: str, role: str) -> list[dict[str, Any]]:
