@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from cli.cluster import Cluster
 from cli.doctor.diagnosis import Evidence, diagnose
+from cli.doctor.evidence import gather
+from cli.endpoint import Endpoint
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
 from components.shared.sandbox import SandboxClient
 from tests.builders import make_problem
+from tests.cli.small_kfp import small_kfp
 from tests.cluster.troubles import CASES, RUN
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -147,6 +151,22 @@ def test_a_pod_that_its_queue_holds():
 def test_a_run_that_nobody_knows():
     finding = diagnose(Evidence("x", "kubeflow", run_state="unknown"))
     assert (finding.state, finding.seen) == ("FAIL", "nothing is known of a run x")
+
+
+def test_a_run_of_which_kfp_cannot_be_asked():
+    finding = diagnose(Evidence("x", "kubeflow", not_asked="It asks for a login."))
+    assert finding.seen == "nothing is known of a run x, and KFP cannot be asked: It asks for a login"
+
+
+def test_a_question_that_kfp_refuses_is_no_unknown_run(answering):
+    answering(200, {"items": []})
+    with small_kfp() as kfp:
+        asked = Endpoint.of(kfp.url, token="t"), Cluster.connect()
+        assert (gather("x", asked[1], asked[0]).run_state, gather("x", asked[1], None).not_asked) == ("unknown", "")
+        kfp.refuse = (401, "Jwt is expired")
+        seen = gather("x", asked[1], asked[0])
+    assert seen.run_state == ""
+    assert "does not accept this token (HTTP 401; it said: Jwt is expired)" in seen.not_asked
 
 
 def test_a_run_that_has_succeeded():
