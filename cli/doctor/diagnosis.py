@@ -64,7 +64,8 @@ def diagnose(evidence: Evidence) -> Finding:
 
 def _troubles(evidence: Evidence) -> list[Trouble]:
     found = []
-    for pod in evidence.pods:
+    # the oldest first: the last step fails as well where it was the store that the first one wanted
+    for pod in sorted(evidence.pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp"))):
         name = str(pod["metadata"]["name"])
         trouble = pod_trouble(pod, evidence.events, evidence.logs.get(name, ""), evidence.nodes, evidence.failure)
         if trouble:

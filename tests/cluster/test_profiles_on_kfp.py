@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from cli.uploading import DEMO_PODS
 from components.pods import RUN_LABEL
 from tests.cluster.cluster import ROOT, Cluster, eventually, forwarded
 from tests.cluster.conftest import Images
 from tests.cluster.gateways import ISTIO, gateway_to_kfp
+from tests.cluster.kfp_place import as_options
 from tests.cluster.profile import EDITOR, SECRET, kfp_serves_several_users, profile_of_its_own, token_of
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
 RUN = ["--model-name", "s3://no-store/model", "--dataset", "s3://no-store/problems", "--regression-dataset", ""]
-RUN += ["--gpus", "0"]
+RUN += as_options(DEMO_PODS)
 NEEDS_A_NAMESPACE = "serves several users: name your profile's namespace with --namespace or KFP_NAMESPACE"
 SECONDS_TO_END = 300.0
 
