@@ -245,7 +245,7 @@ def _settle_store(namespace: str, overlay: list[str]) -> None:
 def _seaweedfs(namespace: str, profile: bool) -> dict[str, str]:
     """Keys for KFP's own store, and a place in it: in a profile the profile's, as KFP's open the artifacts of all.
 
-    A profile's keys open private/ and private-artifacts/, of which KFP can be told to delete the second after some days.
+    A profile's keys open private/ and private-artifacts/ of it; KFP can be told to delete the second after some days.
     """
     owner, name = namespace if profile else KFP_NAMESPACE, "mlpipeline-minio-artifact"
     found = read_secret(owner, name) or {}

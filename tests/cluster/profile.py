@@ -3,13 +3,9 @@
 import base64
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from cli.endpoint import Endpoint
 from tests.cluster.cluster import Cluster
 from tests.cluster.gateways import ISTIO
 
@@ -18,13 +14,6 @@ SECRET = "mlpipeline-minio-artifact"
 GROUP = "rbac.authorization.k8s.io"
 # Kubeflow's own role of who may edit in a profile is put together from those that carry this label.
 TO_EDIT = "rbac.authorization.kubeflow.org/aggregate-to-kubeflow-edit"
-
-
-def kfp_serves_several_users() -> bool:
-    """Whether the Kubeflow Pipelines at hand does; skips where there is none."""
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
-    return Endpoint.of().health.multi_user
 
 
 @contextlib.contextmanager

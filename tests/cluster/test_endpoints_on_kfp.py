@@ -5,7 +5,6 @@ and tokens (gateway.py) stands for an installation's own.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from tests.cluster.cluster import ROOT, Cluster, forwarded
 from tests.cluster.gateway import AUDIENCE
 from tests.cluster.gateways import gateway_to_kfp
 from tests.cluster.pods import Ended, make_pod, run_pod
+from tests.kfp_at_hand import for_a_single_user
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
 ADDED = (
@@ -40,8 +40,7 @@ TOKENS = "/var/run/secrets/kubeflow/pipelines"
 
 @pytest.fixture(scope="module", autouse=True)
 def _kfp() -> None:
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    for_a_single_user()
 
 
 @pytest.fixture(scope="module")

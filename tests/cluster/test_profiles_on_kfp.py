@@ -18,7 +18,8 @@ from tests.cluster.cluster import ROOT, Cluster, eventually, forwarded
 from tests.cluster.conftest import Images
 from tests.cluster.gateways import ISTIO, gateway_to_kfp
 from tests.cluster.kfp_place import as_options
-from tests.cluster.profile import EDITOR, SECRET, kfp_serves_several_users, profile_of_its_own, token_of
+from tests.cluster.profile import EDITOR, SECRET, profile_of_its_own, token_of
+from tests.kfp_at_hand import for_several_users
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
 RUN = ["--model-name", "s3://no-store/model", "--dataset", "s3://no-store/problems", "--regression-dataset", ""]
@@ -48,8 +49,7 @@ class Users:
 
 @pytest.fixture(scope="module")
 def users(cluster: Cluster, images: Images, python_image: str, tmp_path_factory) -> Iterator[Users]:
-    if not kfp_serves_several_users():
-        pytest.skip("this Kubeflow Pipelines serves a single user: there are no profiles")
+    for_several_users()
     with (
         profile_of_its_own(cluster) as mine,
         profile_of_its_own(cluster) as other,

@@ -5,7 +5,6 @@ with the same rewards and losses, whatever happened to its pods.
 """
 
 import json
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +15,7 @@ from tests.cluster.conftest import Images
 from tests.cluster.kfp_place import SHORT, Place, as_options, place_of_its_own
 from tests.cluster.kfp_runs import SPACE
 from tests.cluster.record import evict
+from tests.kfp_at_hand import for_a_single_user
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(1800)]
 MODEL = "kfp-test"  # published in a store of the tests' own
@@ -32,8 +32,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 
 @pytest.fixture(scope="module")
 def place(cluster: Cluster, images: Images, sandbox: str) -> Iterator[Place]:
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    for_a_single_user()
     with place_of_its_own(cluster, images) as found:
         yield found
 

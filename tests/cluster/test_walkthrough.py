@@ -18,9 +18,10 @@ import pytest
 from tests.cluster.cluster import ROOT, Cluster, forwarded
 from tests.cluster.conftest import Images, deploy
 from tests.cluster.gateways import ISTIO, gateway_to_kfp
-from tests.cluster.profile import kfp_serves_several_users, profile_of_its_own, token_of
+from tests.cluster.profile import profile_of_its_own, token_of
 from tests.cluster.test_deploying import claimed
 from tests.cluster.walkthrough import looked_at, parts, run_followed, script, steps
+from tests.kfp_at_hand import for_a_single_user, for_several_users
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(2400)]
 KIND, KUBEFLOW = "From nothing to a run: on kind", "From nothing to a run: on Kubeflow"
@@ -93,8 +94,7 @@ def volume_for_minio(cluster: Cluster, images: Images) -> Iterator[None]:
 @pytest.fixture
 def kfp_namespace(cluster: Cluster, images: Images, sandbox: str) -> Iterator[None]:
     """What is deployed for runs in namespace kubeflow is gone afterwards."""
-    if kfp_serves_several_users():
-        pytest.skip("this Kubeflow Pipelines serves several users, whose runs are in other namespaces")
+    for_a_single_user()
     yield
     cluster.run("make", "undeploy", timeout=600)
     cluster.kubectl("-n", "kubeflow", "delete", "secret", "grpo-code-store", "--ignore-not-found")
@@ -104,8 +104,7 @@ def kfp_namespace(cluster: Cluster, images: Images, sandbox: str) -> Iterator[No
 @pytest.fixture
 def profile(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
     """The namespace of a profile, as Kubeflow makes one."""
-    if not kfp_serves_several_users():
-        pytest.skip("this Kubeflow Pipelines serves a single user: there are no profiles")
+    for_several_users()
     with profile_of_its_own(cluster) as name:
         yield name
         cluster.run("make", "undeploy", timeout=600)

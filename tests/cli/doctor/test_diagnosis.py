@@ -148,6 +148,18 @@ def test_a_pod_that_its_queue_holds():
     assert finding.mend == f"kubectl get workloads -n {pod['metadata']['namespace']}"
 
 
+def test_of_two_steps_that_failed_the_first_is_named():
+    """The last one fails as well where it is the store that is missing, and KFP's pods have no names in order."""
+    (first,) = recorded("out-of-memory").pods
+    (last,) = json.loads(json.dumps(recorded("out-of-memory").pods))
+    last["metadata"] |= {"name": "another", "creationTimestamp": "2036-01-01T00:00:00Z"}
+    last["metadata"]["labels"]["app.kubernetes.io/component"] = "finish"
+    step = first["metadata"]["labels"]["app.kubernetes.io/component"]
+    for pods in ([first, last], [last, first]):
+        seen = recorded("out-of-memory", pods=pods, workflow={"status": {"phase": "Failed"}})
+        assert diagnose(seen).seen.startswith(f"{step}: ")
+
+
 def test_a_run_that_nobody_knows():
     finding = diagnose(Evidence("x", "kubeflow", run_state="unknown"))
     assert (finding.state, finding.seen) == ("FAIL", "nothing is known of a run x")
