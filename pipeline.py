@@ -159,10 +159,10 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             num_generations: Completions per prompt: the group within which advantages are computed.
             max_completion_length: Longest completion, in tokens; longer ones are truncated and teach nothing.
             use_chat_template: Wrap prompts in the tokenizer's chat template; on for -Instruct models, off for bases.
-            use_filter: Train only on problems that the base solves sometimes but not always.
+            use_filter: Train only on what the policy that training starts from solves sometimes but not always.
             max_candidate_samples: Size of the candidate pool: what is trained on, or what the filter draws from.
             max_train_samples: Most problems that the filter keeps; only with use_filter.
-            filter_samples: Most samples of the base per candidate; kept if one passes and one fails.
+            filter_samples: Most samples per candidate; kept if one passes and one fails.
             filter_all_samples: Draw all of filter_samples, even once a problem has both passed and failed.
             max_eval_samples: Size of the held-out pool.
             num_eval_examples: Held-out problems used in the comparison of base and tuned model.

@@ -10,6 +10,8 @@ def filter_learnable(
     prepared: dsl.Input[dsl.Dataset],
     model_name: str,
     model_revision: str,
+    init_adapter: str,
+    method: str,
     precision: str,
     use_chat_template: bool,
     temperature: float,
@@ -28,7 +30,7 @@ def filter_learnable(
     code_version: str,
     problems: dsl.Output[dsl.Dataset],
 ):
-    """Keep the problems that the base model solves sometimes but not always."""
+    """Keep the problems that the policy which training starts from solves sometimes but not always."""
     given = {k: v for k, v in locals().items() if k not in ("prepared", "problems")}
     from pathlib import Path
 

@@ -35,9 +35,10 @@ def pinned_adapter(given: Mapping[str, Any]) -> str:
         refuse_path(address, named="init_adapter")
     with tempfile.TemporaryDirectory(prefix="grpo-adapter-") as scratch:
         folder = starting_adapter(address, Path(scratch), given)
+        refuse_other_shape(folder, given)
         if address.startswith(IN_STORE):
             return address
-        return f"{address}@{_digest(folder)}"
+        return f"{address}@{digest_of_adapter(folder)}"
 
 
 def begins_a_series(given: Mapping[str, Any], store: Store) -> bool:
@@ -48,8 +49,8 @@ def begins_a_series(given: Mapping[str, Any], store: Store) -> bool:
 
 
 def starting_adapter(address: str, scratch: Path, given: Mapping[str, Any]) -> Path:
-    """The folder of the adapter at an address, pinned or not; UserError when it does not fit the run's parameters, or
-    is another than was pinned."""
+    """The folder of the adapter at an address, pinned or not; UserError when it is not one of the run's base, or is
+    another than was pinned."""
     asked, address = address, PIN.sub("", address)
     found = trained_folder(address, scratch)
     facts = read_trained(found)
@@ -67,18 +68,23 @@ def starting_adapter(address: str, scratch: Path, given: Mapping[str, Any]) -> P
             "set model_revision to that, or start without it."
         )
     folder = found / "adapter"
-    config = json.loads((folder / ADAPTER_CONFIG).read_text())
-    for parameter, key in (("lora_r", "r"), ("lora_alpha", "lora_alpha")):
-        if config[key] != given[parameter]:
-            raise UserError(
-                f"init_adapter {address} has {parameter} {config[key]}, not {given[parameter]}: use that value."
-            )
-    if asked != address and asked != f"{address}@{_digest(folder)}":
+    if asked != address and asked != f"{address}@{digest_of_adapter(folder)}":
         raise UserError(f"init_adapter {address} holds another adapter than when this run began: start a new run.")
     return folder
 
 
-def _digest(folder: Path) -> str:
+def refuse_other_shape(folder: Path, given: Mapping[str, Any]) -> None:
+    """UserError when the adapter in a folder has another rank or scale than the run is to train."""
+    config = json.loads((folder / ADAPTER_CONFIG).read_text())
+    for parameter, key in (("lora_r", "r"), ("lora_alpha", "lora_alpha")):
+        if config[key] != given[parameter]:
+            raise UserError(
+                f"init_adapter {PIN.sub('', given['init_adapter'])} has {parameter} {config[key]}, not "
+                f"{given[parameter]}: use that value."
+            )
+
+
+def digest_of_adapter(folder: Path) -> str:
     """16 hexadecimal digits that stand for an adapter's weights and settings."""
     total = hashlib.sha256()
     for file in sorted(folder.glob("adapter_*")):
