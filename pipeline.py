@@ -2,6 +2,7 @@
 
     check -> prepare -> filter (only with use_filter) -> train -> evaluate -> publish (only with publish_as)
           -> fetch_model (on a cluster)                                    -> finish (whatever happened)
+          -> reused (without publish_as, where KFP may reuse train and evaluate)
           -> unchanged (in place of all after prepare, where on_unchanged skip finds nothing to do)
 
 `evaluate-only` is a second pipeline, of the same steps and parameters, for a model that there is already:
@@ -37,6 +38,7 @@ from components.finish import finish
 from components.pods import PLACEMENT, Pods, place
 from components.prepare.component import prepare
 from components.publish import publish
+from components.reused import reused
 from components.skip import unchanged
 from components.train.component import train
 
@@ -68,6 +70,9 @@ def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
         given["evaluation"] = evaluated.set_caching_options(cache_training).outputs["evaluation"]
         with dsl.If(given["publish_as"] != "", name="with-publishing"):
             place(publish(**asked_for(publish, given)), "publish", given, pods).set_caching_options(False)
+        if cache_training and pods is not None:
+            with dsl.If(given["publish_as"] == "", name="without-publishing"):
+                place(reused(**asked_for(reused, given)), "reused", given, pods).set_caching_options(False)
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in inputs.values()]
     train_and_evaluate.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]

@@ -101,7 +101,7 @@ def test_it_compiles_where_no_model_library_is_installed(tmp_path):
     assert "grpo-code-train" in target.read_text()
 
 
-NESTED = ("train", "evaluate", "publish")
+NESTED = ("train", "evaluate", "publish", "reused")
 
 
 def component(pipeline, name):
@@ -180,7 +180,20 @@ def test_training_is_reused_only_where_that_is_asked_for(name):
     for cache_training in (False, True):
         pipeline = make_pipeline(cache_training=cache_training, pods=Pods())
         cached = {step: task.caching_options.enable_cache for step, task in nested(pipeline, name).items()}
-        assert cached == {"train": cache_training, "evaluate": cache_training, "publish": False}
+        last = {"publish": False} | ({"reused": False} if cache_training else {})
+        assert cached == {"train": cache_training, "evaluate": cache_training, **last}
+
+
+def test_where_evaluate_may_be_reused_a_step_that_is_not_comes_last_whether_or_not_there_is_a_name_to_publish_as():
+    pipeline = make_pipeline(cache_training=True, pods=Pods())
+    tasks = component(pipeline, "train-and-evaluate").dag.tasks
+    groups = {
+        task.trigger_policy.condition: list(pipeline.pipeline_spec.components[task.component_ref.name].dag.tasks)
+        for name, task in tasks.items()
+        if name.startswith("condition") and "evaluate" in task.dependent_tasks
+    }
+    name = "inputs.parameter_values['pipelinechannel--publish_as']"
+    assert groups == {f"{name} != ''": ["publish"], f"{name} == ''": ["reused"]}
 
 
 @pytest.mark.parametrize("name", ["train-and-evaluate", "train-and-evaluate-2"])
