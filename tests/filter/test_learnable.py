@@ -21,12 +21,12 @@ from components.filter.learnable import run as run_filter
 from components.shared import kept
 from components.shared.batches import sample
 from components.shared.errors import UserError
-from components.shared.initial import digest_of_adapter
 from components.shared.models import load_adapter, load_model, load_tokenizer
 from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, read_problems, training_problems, write_problems
 from components.shared.sampling import Sampling
 from components.shared.sandbox import SandboxClient
 from components.shared.store import open_store, upload_folder
+from components.shared.trained import pinned
 from tests.conftest import ROOT, demo_problems
 from tests.evaluate.trained import with_adapter
 
@@ -65,10 +65,6 @@ def filtered(source: Path, settings: dict[str, Any], tmp_path: Path, local_sandb
         return tmp_path / name
 
     return go
-
-
-def pinned_at(folder: Path) -> str:
-    return f"{folder}@{digest_of_adapter(folder / 'adapter')}"
 
 
 def counts_of(target: Path) -> dict[str, Any]:
@@ -228,7 +224,7 @@ def test_with_an_adapter_samples_are_those_of_the_policy_that_training_starts_fr
     for problem, drawn in zip(problems, expected, strict=True):
         found = samples[cache.digest_of_problem(problem)]
         assert [found[number].completion for number in range(2)] == [one.text for one in drawn]
-    again = counts_of(filtered("again", init_adapter=pinned_at(weights.parent)))
+    again = counts_of(filtered("again", init_adapter=pinned(str(weights.parent))))
     assert again["reused"] == again["samples"], "the same weights, wherever they lie"
     with (weights / "adapter_model.safetensors").open("ab") as file:
         file.write(b" ")
