@@ -11,8 +11,10 @@ from google.protobuf.json_format import MessageToDict
 
 from cli import readme
 from cli.parameters import merged, pipeline_parameters
+from components.check import check as check_step
 from components.handed import HANDED, settings_for
 from components.pods import PLACEMENT, Pods
+from components.revisions import REVISIONS
 from components.settings import FIXED, check
 from pipeline import grpo_code, make_evaluate_only, make_pipeline
 
@@ -308,6 +310,13 @@ def settings_of(pipeline):
     """What each step's pod is like on a cluster, the parameters that it reads aside, which each pipeline numbers."""
     executors = pipeline.platform_spec.platforms["kubernetes"].deployment_spec.executors
     return {name: sorted(MessageToDict(struct)) for name, struct in executors.items()}
+
+
+def test_check_hands_on_the_revisions_that_are_pinned_and_what_each_step_goes_by():
+    """Its face must write the names out: KFP ships the function's text alone."""
+    handed = [*REVISIONS, "unchanged_since", *(f"{step}_settings" for step in HANDED)]
+    assert list(check_step.python_func.__annotations__["return"]._fields) == handed
+    assert {"init_adapter", "method"} <= set(HANDED["filter"]), "it draws from what training starts from"
 
 
 def test_evaluate_only_trains_nothing_and_takes_its_model_from_an_address():
