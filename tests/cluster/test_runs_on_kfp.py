@@ -95,6 +95,19 @@ def test_an_unchanged_run_ends_early(place: Place, filtered: str) -> None:
     assert filtered in place.store.read(f"runs/{run}/status.html").decode()
 
 
+def test_where_training_is_reused_the_last_page_says_whose_results_these_are(place: Place) -> None:
+    runs = []
+    for reused in (False, True):
+        run = place.run("--cache-training")
+        assert place.ended(run) == "SUCCEEDED", place.why(run)
+        assert [place.had_pods(run, step) for step in ("train", "evaluate")] == [not reused] * 2
+        assert place.had_pods(run, "reused")
+        assert place.outcome(run) == "succeeded"
+        runs.append(run)
+    page = place.store.read(f"runs/{runs[1]}/status.html").decode()
+    assert f'href="../{runs[0]}/status.html"' in page
+
+
 def test_what_was_published_is_evaluated_alone(place: Place, filtered: str) -> None:
     given = {"tuned_model": f"models/{MODEL}", "max_completion_length": 48, "threads": 1, "hidden_tests": 0}
     given |= {name: SHORT[name] for name in ("max_eval_samples", "num_eval_examples", "eval_k")}
