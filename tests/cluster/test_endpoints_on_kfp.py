@@ -78,6 +78,7 @@ def in_a_pod(cluster: Cluster, space: str, image: str, *words: str, env: dict[st
     pod = make_pod("command-line", image, ["python", "pipeline.py", *words])
     pod["spec"]["automountServiceAccountToken"] = True
     container = pod["spec"]["containers"][0]
+    container["imagePullPolicy"] = "Always"  # its tag is the same at every build
     container["env"] = [{"name": name, "value": value} for name, value in {"HOME": "/tmp", "TAG": "1", **env}.items()]
     for name, volume in more.items():
         pod["spec"]["volumes"].append({"name": name, **volume[1]})
