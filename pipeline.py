@@ -65,13 +65,16 @@ def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
 
     def train_and_evaluate(*values: Any) -> None:
         """Train on the problems, compare base and tuned model on the held-out ones, publish if asked and better."""
-        given = {**dict(zip(kinds, values, strict=True)), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
+        given = dict(zip(kinds, values, strict=True))
+        # with the run's id among its inputs a step is never found in KFP's cache; its pod knows the run it belongs to
+        given["run_id"] = "" if may_be_reused else dsl.PIPELINE_JOB_ID_PLACEHOLDER
 
         def placed(step: str) -> Any:
             return place(steps[step](**asked_for(steps[step], given, step)), step, given, pods)
 
         given["model"] = placed("train").set_caching_options(cache_training).outputs["model"]
         given["evaluation"] = placed("evaluate").set_caching_options(cache_training).outputs["evaluation"]
+        given["run_id"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
         with dsl.If(given["publish_as"] != "", name="with-publishing"):
             placed("publish").set_caching_options(False)
         if may_be_reused:

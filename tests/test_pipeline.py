@@ -184,7 +184,10 @@ def test_the_steps_read_the_revisions_that_check_has_pinned(where):
 def test_training_is_reused_only_where_that_is_asked_for(name):
     for cache_training in (False, True):
         pipeline = make_pipeline(cache_training=cache_training, pods=Pods())
-        cached = {step: task.caching_options.enable_cache for step, task in nested(pipeline, name).items()}
+        tasks = nested(pipeline, name)
+        cached = {step: task.caching_options.enable_cache for step, task in tasks.items()}
+        ids = {step: task.inputs.parameters["run_id"].runtime_value.constant for step, task in tasks.items()}
+        assert all(bool(ids[step].string_value) != cached[step] for step in tasks), "a run's id would make each key another"
         last = {"publish": False} | ({"reused": False} if cache_training else {})
         assert cached == {"train": cache_training, "evaluate": cache_training, **last}
 

@@ -27,8 +27,11 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes"
 
 
 def run_id_of(run_id: str, resume_run: str) -> str:
-    """The id under which a run is kept: the local runner's, else that of the run it continues, else KFP's own."""
-    return os.environ.get(RUN_VARIABLE) or resume_run or run_id
+    """The id under which a run is kept: the local runner's, else that of the run it continues, else KFP's own.
+
+    A step that KFP may take from its cache is not told it, for it would be part of its key: run_id is empty then.
+    """
+    return os.environ.get(RUN_VARIABLE) or resume_run or run_id or os.environ.get(POD_RUN_VARIABLE) or ""
 
 
 def check_run_id(run_id: str, named: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from components.shared.errors import InfraError
 from components.shared.run import (
+    POD_RUN_VARIABLE,
     digest_of,
     git_commit,
     git_is_changed,
@@ -23,7 +24,10 @@ from components.shared.store import open_store
 
 def test_the_local_runner_names_its_runs_then_a_resumed_run_then_kfp(monkeypatch):
     monkeypatch.delenv("GRPO_RUN_ID", raising=False)
+    monkeypatch.setenv(POD_RUN_VARIABLE, "pods")
     assert run_id_of("kfp", "") == "kfp"
+    assert run_id_of("", "") == "pods"
+    assert run_id_of("", "earlier") == "earlier"
     assert run_id_of("kfp", "earlier") == "earlier"
     monkeypatch.setenv("GRPO_RUN_ID", "local")
     assert run_id_of("kfp", "earlier") == "local"
