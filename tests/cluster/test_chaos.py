@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 STEPS = 40
 SHORT = {"max_candidate_samples": 4 * STEPS, "save_steps": 4, "hidden_tests": 0}
 SHORT |= {"regression_dataset": "", "max_eval_samples": 4, "num_eval_examples": 4}
+SHORT |= {"gpus": "0", "train_cpu": "200m"}  # two of its pods at once must leave room for what runs beside them
 SANDBOXES = "app.kubernetes.io/name=sandbox"
 BETWEEN_DELETIONS, STORE_AWAY = 10.0, 60.0  # seconds
 GONE = "registry.invalid/minio:1"
