@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lanes import LANES, InLanes, arrange
+from tests.cluster.lanes import LANES, arrange, scheduler
 
 MARKED = {"cluster": "cluster and not (kfp or gpu)", "kfp": "kfp and not gpu"}
 PROCESSES = {"cluster": ["-n", str(len(LANES)), "--dist", "loadscope", "--no-loadscope-reorder"], "kfp": ["-n", "0"]}
@@ -91,8 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         arrange(items)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InLanes:
-    return InLanes(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return scheduler(config, log)
 
 
 def main(arguments: list[str]) -> int:

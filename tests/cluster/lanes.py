@@ -9,19 +9,20 @@ in the order in which they stand here, and what they share (an installation) is 
 import fcntl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 LANES = {
     # one training at a time, and nothing beside it that fills a core
     "training": ("test_chaos.py", "test_steps_in_pods.py", "test_docker_runner.py"),
-    # one installation that doctors look at, and one node at a time on which nothing runs
-    "doctor": (
+    # doctors and their probes at one installation, which the tests change for a moment
+    "probes": ("test_doctor.py", "test_doctor_probes.py"),
+    # the same at another one, pods in trouble, and nodes on which nothing runs: few at a time, for where most are
+    # lost Kubernetes evicts nobody any more
+    "troubles": (
         "test_doctor_run.py",
         "test_doctor_reading.py",
-        "test_doctor.py",
-        "test_doctor_probes.py",
         "test_doctor_layers.py",
         "test_doctor_rights.py",
         "test_debugging_page.py",
@@ -44,15 +45,19 @@ def arrange(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ORDER.get(item.path.name, len(ORDER)))
 
 
-class InLanes(LoadScopeScheduling):
+def scheduler(config: pytest.Config, log: Any) -> Any:
     """Hands a whole lane to the next process that is free; files that are in none by themselves.
 
     pytest-xdist's own way, by marks that name groups, does nothing with pytest 9.2 (pytest-xdist's issue 1386).
     """
+    from xdist.scheduler import LoadScopeScheduling  # not before pytest has seen its plugins
 
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return LANE_OF.get(Path(file).name, file)
+    class InLanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return LANE_OF.get(Path(file).name, file)
+
+    return InLanes(config, log)
 
 
 class Once:
