@@ -21,7 +21,7 @@ from tests.cluster.ground import BUCKET, DEPLOYED, Ground
 from tests.cluster.record import evict
 from tests.cluster.step_pods import Running, StepPod, demo_in_pods
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 STEPS = 40
 SHORT = {"max_candidate_samples": 4 * STEPS, "save_steps": 4, "hidden_tests": 0}
