@@ -9,8 +9,8 @@
     check -> prepare -> evaluate -> finish
 
 The same definition is compiled for Kubeflow Pipelines and run on one machine by kfp's local runner. Steps are wired by
-name: a step gets the parameters that its face in components/<step>/component.py asks for. What its pod gets on a
-cluster stands in components/pods.py.
+name: a step gets what its face in components/<step>/component.py asks for; what those with a model go by stands in
+components/handed.py, and what a step's pod gets on a cluster in components/pods.py.
 `python pipeline.py <verb>` hands over to cli/.
 """
 
@@ -34,43 +34,46 @@ from components.evaluate.component import evaluate
 from components.fetch_model import fetch_model
 from components.filter.component import filter_learnable
 from components.finish import finish
+from components.handed import HANDED
 from components.pods import PLACEMENT, Pods, place
 from components.prepare.component import prepare
 from components.publish import publish
 from components.skip import unchanged
 from components.train.component import train
 
-# What the first step pins, and every later one reads.
-PINNED = ("model_revision", "dataset_revision", "regression_revision", "init_adapter", "tuned_model")
+
+def asked_for(face: Any, given: dict[str, Any], step: str = "") -> dict[str, Any]:
+    """Those of the given values that a step has inputs for, by name; its `settings` are those made for it."""
+    given = {**given, "settings": given[f"{step}_settings"]} if step else given
+    return {name: given[name] for name in face.component_spec.inputs or {} if name in given}
 
 
-def asked_for(step: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Those of the given values that a step has inputs for, by name."""
-    return {name: given[name] for name in step.component_spec.inputs or {} if name in given}
+def pinned_by(checked: Any) -> dict[str, Any]:
+    """What check hands to the steps after it, by name."""
+    return {name: checked.outputs[name] for name in check.component_spec.outputs}
 
 
 def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
     """The part that follows on problems, with or without filter, as a pipeline of its own with its steps' inputs."""
-    steps = (publish, evaluate, train)
-    inputs = {name: one for step in steps for name, one in inspect.signature(step.python_func).parameters.items()}
-    produced_here = ("run_id", "tuned_model", *(name for step in steps for name in step.component_spec.outputs or {}))
-    inputs = {name: parameter for name, parameter in inputs.items() if name not in produced_here}
-    if pods is not None:
-        only = inspect.Parameter.KEYWORD_ONLY
-        inputs |= {name: inspect.Parameter(name, only, annotation=kind) for name, kind in PLACEMENT.items()}
+    steps = {"train": train, "evaluate": evaluate, "publish": publish}
+    kinds: dict[str, Any] = {"problems": dsl.Input[dsl.Dataset], "model_revision": str, "publish_as": str}
+    kinds |= {f"{step}_settings": str for step in steps} | (PLACEMENT if pods is not None else {})
 
     def train_and_evaluate(*values: Any) -> None:
         """Train on the problems, compare base and tuned model on the held-out ones, publish if asked and better."""
-        given = {**dict(zip(inputs, values, strict=True)), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
-        trained = place(train(**asked_for(train, given)), "train", given, pods).set_caching_options(cache_training)
-        given |= {"model": trained.outputs["model"], "tuned_model": ""}
-        evaluated = place(evaluate(**asked_for(evaluate, given)), "evaluate", given, pods)
-        given["evaluation"] = evaluated.set_caching_options(cache_training).outputs["evaluation"]
-        with dsl.If(given["publish_as"] != "", name="with-publishing"):
-            place(publish(**asked_for(publish, given)), "publish", given, pods).set_caching_options(False)
+        given = {**dict(zip(kinds, values, strict=True)), "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
 
-    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in inputs.values()]
-    train_and_evaluate.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
+        def placed(step: str) -> Any:
+            return place(steps[step](**asked_for(steps[step], given, step)), step, given, pods)
+
+        given["model"] = placed("train").set_caching_options(cache_training).outputs["model"]
+        given["evaluation"] = placed("evaluate").set_caching_options(cache_training).outputs["evaluation"]
+        with dsl.If(given["publish_as"] != "", name="with-publishing"):
+            placed("publish").set_caching_options(False)
+
+    only = inspect.Parameter.KEYWORD_ONLY
+    inputs = [inspect.Parameter(name, only, annotation=kind) for name, kind in kinds.items()]
+    train_and_evaluate.__signature__ = inspect.Signature(inputs)  # type: ignore[attr-defined]
     return dsl.pipeline(name="train-and-evaluate")(train_and_evaluate)
 
 
@@ -222,7 +225,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
             given |= {"training": True, "tuned_model": ""}
             checked = place(check(**asked_for(check, given)), "check", given, pods).set_caching_options(False)
-            given |= {name: checked.outputs[name] for name in PINNED}
+            given |= pinned_by(checked)
             prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
             if pods is not None:
                 fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)
@@ -232,7 +235,8 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
                 skipped = unchanged(run_id=run_id, resume_run=resume_run, since=since)
                 place(skipped, "unchanged", given, pods).set_caching_options(False)
             with dsl.Elif(use_filter == True, name="with-filter"):  # noqa: E712 - kfp builds the condition from ==
-                kept = filter_learnable(prepared=prepared.outputs["prepared"], **asked_for(filter_learnable, given))
+                given["prepared"] = prepared.outputs["prepared"]
+                kept = filter_learnable(**asked_for(filter_learnable, given, "filter"))
                 place(kept, "filter", given, pods)
                 train_and_evaluate(problems=kept.outputs["problems"], **asked_for(train_and_evaluate, given))
             with dsl.Else(name="without-filter"):
@@ -250,8 +254,8 @@ TUNED_MODEL = "Trained model to compare with its base, model_name: models/<name>
 def evaluation_inputs(pods: Pods | None) -> tuple[list[inspect.Parameter], str]:
     """The parameters of evaluate-only, defaults and help those of the whole pipeline's, and the docstring with them."""
     whole = inspect.signature(grpo_code.pipeline_func).parameters
-    wanted = {name for step in (prepare, fetch_model, evaluate, finish) for name in step.component_spec.inputs}
-    wanted |= {name for name in PLACEMENT if not name.startswith(("train_", "filter_"))}
+    wanted = {name for step in (prepare, fetch_model, finish) for name in step.component_spec.inputs}
+    wanted |= {*HANDED["evaluate"]} | {name for name in PLACEMENT if not name.startswith(("train_", "filter_"))}
     names = [name for name in whole if name in wanted and name not in ONLY_FOR_TRAINING]
     text = {name: grpo_code.component_spec.inputs[name].description for name in names} | {"tuned_model": TUNED_MODEL}
     tuned = inspect.Parameter("tuned_model", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="", annotation=str)
@@ -274,13 +278,13 @@ def make_evaluate_only(*, cache_training: bool, pods: Pods | None) -> Any:
         finished = place(finish(**asked_for(finish, given)), "finish", given, pods)
         with dsl.ExitHandler(finished.set_caching_options(False), name="run"):
             checked = place(check(training=False, **asked_for(check, given)), "check", given, pods)
-            pinned = checked.set_caching_options(False).outputs
-            given |= {name: pinned[name] for name in PINNED} | {"max_candidate_samples": 0}
+            given |= pinned_by(checked.set_caching_options(False)) | {"max_candidate_samples": 0}
             prepared = place(prepare(**asked_for(prepare, given)), "prepare", given, pods)
             if pods is not None:
                 fetched = place(fetch_model(**asked_for(fetch_model, given)), "fetch_model", given, pods)
                 given["model_revision"] = fetched.set_caching_options(False).output
-            evaluated = evaluate(problems=prepared.outputs["prepared"], **asked_for(evaluate, given))
+            given["problems"] = prepared.outputs["prepared"]
+            evaluated = evaluate(**asked_for(evaluate, given, "evaluate"))
             place(evaluated, "evaluate", given, pods).set_caching_options(False)
 
     evaluate_only.__signature__ = inspect.Signature(inputs)  # type: ignore[attr-defined]

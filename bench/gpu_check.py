@@ -69,12 +69,12 @@ def save_model(folder: Path, shape: dict[str, Any]) -> None:
 def settings(method: str, folder: Path, *, tiny: bool) -> dict[str, Any]:
     """The pipeline's defaults for train, on the model in `folder`; rewards are coin flips, so that there is a loss."""
     from cli.parameters import merged
-    from components.train.component import train
+    from components.handed import HANDED
 
     given = merged({"method": method, "model_name": str(folder), "epochs": 1, "reward": "random"})
     if tiny:
         given |= {"max_completion_length": 16, "threads": 1}
-    return {name: given[name] for name in train.component_spec.inputs if name in given and name != "resume_run"}
+    return {name: given[name] for name in ("model_revision", *HANDED["train"]) if name != "resume_run"}
 
 
 def to_the_end(sample: Callable[..., list[Any]]) -> Callable[..., list[Any]]:

@@ -176,12 +176,12 @@ def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: P
 def settings(steps: int) -> dict[str, Any]:
     """The demo's parameters, cut to so many steps, those that train takes."""
     from cli.parameters import merged, read_file
-    from components.train.component import train
+    from components.handed import HANDED
 
     given = merged(read_file(ROOT / "demo/parameters.toml"))
     given |= {"model_name": str(ROOT / "demo/model"), "precision": "fp32", "epochs": 1}
     given["max_candidate_samples"] = steps * given["batch_size"] // given["num_generations"]
-    wanted = [name for name in train.component_spec.inputs if name in given and name != "resume_run"]
+    wanted = [name for name in ("model_revision", *HANDED["train"]) if name != "resume_run"]
     return {"max_candidate_samples": given["max_candidate_samples"], **{name: given[name] for name in wanted}}
 
 

@@ -85,14 +85,21 @@ def check(
         ("model_revision", str),
         ("dataset_revision", str),
         ("regression_revision", str),
-        ("init_adapter", str),
-        ("tuned_model", str),
         ("unchanged_since", str),
+        ("filter_settings", str),
+        ("train_settings", str),
+        ("evaluate_settings", str),
+        ("publish_settings", str),
     ],
 ):
-    """Refuse what cannot work, before a GPU is asked for, pin what the run reads, and say which run it would repeat."""
+    """Refuse what cannot work, before a GPU is asked for, pin what the run reads, and say which run it would repeat.
+
+    A step's settings are the parameters that it goes by, as JSON.
+    """
     given = dict(locals())
+    from components.handed import HANDED, settings_for
     from components.readiness import keep, pinned, verify
+    from components.revisions import REVISIONS
     from components.settings import check as check_together
     from components.shared.errors import reported
     from components.shared.progress import say
@@ -101,5 +108,6 @@ def check(
         for warning in check_together(given):
             say("check", f"warning: {warning}")
         verify(given)
-        found = pinned(given)
-        return *found.values(), keep(given | found)
+        given |= pinned(given)
+        since = keep(given)
+        return *(given[name] for name in REVISIONS), since, *(settings_for(step, given) for step in HANDED)

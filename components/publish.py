@@ -11,23 +11,11 @@ def publish(
     model: dsl.Input[dsl.Model],
     evaluation: dsl.Input[dsl.Artifact],
     run_id: str,
-    resume_run: str,
-    publish_as: str,
-    precision: str,
-    use_chat_template: bool,
-    temperature: float,
-    top_p: float,
-    max_completion_length: int,
-    eval_k: int,
-    seed: int,
-    threads: int,
-    sandbox_url: str,
-    test_timeout_s: float,
-    infra_limit: float,
+    settings: str,
     metrics: dsl.Output[dsl.Metrics],
 ):
     """Publish the trained model under a name if it beats the one that is current there, on the validation problems."""
-    given = {k: v for k, v in locals().items() if k not in ("metrics", "problems", "model", "evaluation")}
+    import json
     from pathlib import Path
 
     from components.shared.errors import reported
@@ -35,5 +23,6 @@ def publish(
     with reported("publish"):
         from components.evaluate.publishing import run
 
+        given = {"run_id": run_id, **json.loads(settings)}
         for name, value in run(Path(problems.path), Path(model.path), Path(evaluation.path), **given).items():
             metrics.log_metric(name, value)

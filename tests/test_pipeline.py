@@ -1,5 +1,6 @@
 """The map: its parameters, their defaults and help, and how the steps are wired."""
 
+import json
 import subprocess
 import sys
 import warnings
@@ -10,7 +11,8 @@ from google.protobuf.json_format import MessageToDict
 
 from cli import readme
 from cli.parameters import merged, pipeline_parameters
-from components.pods import Pods
+from components.handed import HANDED, settings_for
+from components.pods import PLACEMENT, Pods
 from components.settings import FIXED, check
 from pipeline import grpo_code, make_evaluate_only, make_pipeline
 
@@ -171,7 +173,8 @@ def test_the_steps_read_the_revisions_that_check_has_pinned(where):
     sources = [source.task_output_parameter for source in group.inputs.parameters.values()]
     produced = {(source.producer_task, source.output_parameter_key) for source in sources if source.producer_task}
     model = ("fetch-model", "Output") if pods else ("check", "model_revision")
-    assert produced == {model, ("check", "init_adapter"), ("check", "unchanged_since")}
+    settings = {("check", f"{step}_settings") for step in HANDED}
+    assert produced == {model, ("check", "unchanged_since"), *settings}
     assert ("fetch-model" in steps_of(pipeline)) == bool(pods)
 
 
@@ -207,17 +210,40 @@ def plain(name):
 
 def test_every_parameter_reaches_a_step_by_its_own_name():
     """A parameter that no step receives, or receives under another name, would do nothing without a word."""
-    reached = set()
-    for name in ("check", "prepare", "filter-learnable", "train", "evaluate", "finish"):
-        reached |= set(component(grpo_code, name).input_definitions.parameters)
-    assert set(pipeline_parameters()) <= reached
+    used = {name for names in HANDED.values() for name in names}
+    for step in ("prepare", "fetch-model", "finish"):
+        used |= set(component(grpo_code, step).input_definitions.parameters)
+    conditions = {"use_filter", "publish_as", "on_unchanged"}
+    assert set(pipeline_parameters()) == (used - {"run_id", "status", "tuned_model"}) | conditions | set(PLACEMENT)
     for part in ("train-and-evaluate", "train-and-evaluate-2"):
-        for task in nested(grpo_code, part).values():
+        for step, task in nested(grpo_code, part).items():
             given = {name: source.component_input_parameter for name, source in task.inputs.parameters.items()}
             assert given.pop("run_id") == ""  # KFP's id of the run, a constant placeholder
+            assert plain(given.pop("settings")) == f"{step}_settings"
             # what begins so is read by the pod's settings, from the parameter of that name
             given = {plain(name): plain(source) for name, source in given.items() if source}
             assert given == {name: name for name in given}
+
+
+def test_each_step_is_handed_the_settings_made_for_it_with_what_check_has_pinned():
+    filtered = branches(grpo_code)[0][1]
+    tasks = {"filter": filtered["filter-learnable"], **nested(grpo_code, "train-and-evaluate")}
+    for step, task in tasks.items():
+        source = task.inputs.parameters["settings"].component_input_parameter
+        assert plain(source).removeprefix("check-") == f"{step}_settings"
+    given = {
+        **merged({}),
+        "tuned_model": "",
+        "init_adapter": "pinned",
+        "lr": 1e-5,
+        "infra_limit": 0.0,
+        "seed": 2**32 - 1,
+    }
+    for step, names in HANDED.items():
+        read = json.loads(settings_for(step, given))
+        assert read == {name: given[name] for name in names}
+        assert all(type(read[name]) is type(given[name]) for name in names), "a float stays one"
+    assert settings_for("train", given) == settings_for("train", dict(reversed(given.items())))
 
 
 def test_the_step_that_checks_gets_every_parameter_that_has_a_rule():
@@ -227,14 +253,13 @@ def test_the_step_that_checks_gets_every_parameter_that_has_a_rule():
 
 
 def test_what_may_not_change_when_a_run_is_continued_are_parameters_of_train():
-    asked = set(component(grpo_code, "train").input_definitions.parameters)
-    assert set(FIXED) <= asked
+    assert set(FIXED) <= {"model_revision", *HANDED["train"]}
     assert {"temperature", "top_p", "max_completion_length", "use_chat_template"} <= set(FIXED)
 
 
 def test_steps_that_compute_have_the_versions_in_their_cache_key():
-    for name in ("prepare", "filter-learnable", "train", "evaluate"):
-        assert "code_version" in component(grpo_code, name).input_definitions.parameters
+    assert all("code_version" in HANDED[step] for step in ("filter", "train", "evaluate"))
+    assert "code_version" in component(grpo_code, "prepare").input_definitions.parameters
     assert "dataset_revision" in component(grpo_code, "prepare").input_definitions.parameters
     for name in ("filter-learnable", "train", "evaluate"):
         assert "model_revision" in component(grpo_code, name).input_definitions.parameters
@@ -243,6 +268,7 @@ def test_steps_that_compute_have_the_versions_in_their_cache_key():
 def test_prepare_and_filter_know_no_run():
     for name in ("prepare", "filter-learnable"):
         assert not {"run_id", "resume_run"} & set(component(grpo_code, name).input_definitions.parameters)
+    assert "resume_run" not in HANDED["filter"]
 
 
 def test_on_one_machine_nothing_is_said_of_pods():
@@ -276,8 +302,9 @@ def test_evaluate_only_trains_nothing_and_takes_its_model_from_an_address():
     assert tasks["prepare"].inputs.parameters["max_candidate_samples"].runtime_value.constant.number_value == 0
     assert not tasks["check"].inputs.parameters["training"].runtime_value.constant.bool_value
     assert "model" not in tasks["evaluate"].inputs.artifacts
-    source = tasks["evaluate"].inputs.parameters["tuned_model"].task_output_parameter
-    assert (source.producer_task, source.output_parameter_key) == ("check", "tuned_model"), "pinned, not as asked"
+    source = tasks["evaluate"].inputs.parameters["settings"].task_output_parameter
+    assert (source.producer_task, source.output_parameter_key) == ("check", "evaluate_settings")
+    assert "tuned_model" in HANDED["evaluate"], "pinned, not as asked"
     assert not tasks["evaluate"].caching_options.enable_cache
 
 

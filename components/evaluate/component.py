@@ -9,32 +9,15 @@ from components.images import image
 def evaluate(
     problems: dsl.Input[dsl.Dataset],
     run_id: str,
-    resume_run: str,
-    model_name: str,
     model_revision: str,
-    tuned_model: str,
-    precision: str,
-    use_chat_template: bool,
-    temperature: float,
-    top_p: float,
-    max_completion_length: int,
-    num_eval_examples: int,
-    eval_k: int,
-    reward: str,
-    seed: int,
-    threads: int,
-    sandbox_url: str,
-    test_timeout_s: float,
-    infra_limit: float,
-    code_version: str,
+    settings: str,
     evaluation: dsl.Output[dsl.Artifact],
     metrics: dsl.Output[dsl.Metrics],
     report: dsl.Output[dsl.HTML],
     model: dsl.Input[dsl.Model] = None,
 ):
     """Compare base and tuned model on the same held-out problems; without a model, tuned_model says which."""
-    outputs = ("evaluation", "metrics", "report")
-    given = {k: v for k, v in locals().items() if k not in (*outputs, "outputs", "problems", "model")}
+    import json
     from pathlib import Path
 
     from components.shared.errors import reported
@@ -42,6 +25,7 @@ def evaluate(
     with reported("evaluate"):
         from components.evaluate.evaluation import run
 
+        given = {"run_id": run_id, "model_revision": model_revision, **json.loads(settings)}
         trained = Path(model.path) if model else None
         paths = (Path(problems.path), trained, Path(evaluation.path), Path(report.path))
         for name, value in run(*paths, **given).items():

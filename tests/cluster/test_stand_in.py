@@ -13,6 +13,7 @@ import yaml
 
 from cli.compiling import Fixed, write_pipeline
 from cli.parameters import merged
+from components.handed import HANDED
 from components.pods import Pods
 from tests.buckets import client_of, s3_server
 from tests.cluster.compiled import Compiled, Results, Step, StepFailed, holds, read_results
@@ -44,7 +45,8 @@ def walked(compiled: Compiled, fails: str = "", unchanged_since: str = "", **giv
         seen[step.name] = step
         if step.name == fails:
             raise StepFailed("no luck")
-        more = {"model_revision": "m1", "dataset_revision": "d1", "unchanged_since": unchanged_since}
+        made = {f"{name}_settings": f"{name}'s" for name in HANDED}
+        more = {"model_revision": "m1", "dataset_revision": "d1", "unchanged_since": unchanged_since, **made}
         return results_of(step, **(more if step.name == "check" else {"Output": "fetched"}))
 
     if fails:
@@ -73,8 +75,11 @@ def test_a_step_gets_what_those_before_it_hand_on(compiled: Compiled) -> None:
     seen = walked(compiled, use_filter=True, lr=0.5)
     train = seen["train"].executor_input("s3://bucket/x")
     values = train["inputs"]["parameterValues"]
-    assert (values["run_id"], values["lr"], values["model_revision"]) == ("run-1", 0.5, "fetched")
-    assert json.dumps(values["epochs"]) == str(merged({})["epochs"])  # 2, where the file has 2.0
+    assert (values["run_id"], values["settings"], values["model_revision"]) == ("run-1", "train's", "fetched")
+    assert seen["filter-learnable"].parameters["settings"] == "filter's"
+    asked = seen["check"].parameters
+    assert asked["lr"] == 0.5
+    assert json.dumps(asked["epochs"]) == str(merged({})["epochs"])  # 2, where the file has 2.0
     assert train["inputs"]["artifacts"]["problems"]["artifacts"] == [
         {"name": "problems", "type": DATASET, "uri": "s3://bucket/filter-learnable/problems", "metadata": {}}
     ]

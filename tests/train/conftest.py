@@ -17,7 +17,7 @@ from tests.conftest import ROOT, demo_problems
 
 def parameters(**changes: Any) -> dict[str, Any]:
     """What the train step is given by default in these tests: the demo's parameters in a small size, with changes."""
-    from components.train.component import train as face
+    from components.handed import HANDED
     from pipeline import grpo_code
 
     defaults = {name: spec.default for name, spec in grpo_code.component_spec.inputs.items()}
@@ -29,7 +29,7 @@ def parameters(**changes: Any) -> dict[str, Any]:
         "model_name": str(ROOT / "demo/model"),
     }
     given = {**defaults, **preset, **small, **changes}
-    return {name: given[name] for name in face.component_spec.inputs if name in defaults and name != "resume_run"}
+    return {name: given[name] for name in ("model_revision", *HANDED["train"]) if name != "resume_run"}
 
 
 @pytest.fixture
