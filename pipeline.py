@@ -2,6 +2,7 @@
 
     check -> prepare -> filter (only with use_filter) -> train -> evaluate -> publish (only with publish_as)
           -> fetch_model (on a cluster)                                    -> finish (whatever happened)
+          -> reused (without publish_as, where KFP may reuse train and evaluate)
           -> unchanged (in place of all after prepare, where on_unchanged skip finds nothing to do)
 
 `evaluate-only` is a second pipeline, of the same steps and parameters, for a model that there is already:
@@ -38,6 +39,7 @@ from components.handed import HANDED
 from components.pods import PLACEMENT, Pods, place
 from components.prepare.component import prepare
 from components.publish import publish
+from components.reused import reused
 from components.skip import unchanged
 from components.train.component import train
 
@@ -58,6 +60,8 @@ def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
     steps = {"train": train, "evaluate": evaluate, "publish": publish}
     kinds: dict[str, Any] = {"problems": dsl.Input[dsl.Dataset], "model_revision": str, "publish_as": str}
     kinds |= {f"{step}_settings": str for step in steps} | (PLACEMENT if pods is not None else {})
+    may_be_reused = cache_training and pods is not None
+    kinds |= {"resume_run": str} if may_be_reused else {}
 
     def train_and_evaluate(*values: Any) -> None:
         """Train on the problems, compare base and tuned model on the held-out ones, publish if asked and better."""
@@ -70,6 +74,9 @@ def make_train_and_evaluate(*, cache_training: bool, pods: Pods | None) -> Any:
         given["evaluation"] = placed("evaluate").set_caching_options(cache_training).outputs["evaluation"]
         with dsl.If(given["publish_as"] != "", name="with-publishing"):
             placed("publish").set_caching_options(False)
+        if may_be_reused:
+            with dsl.If(given["publish_as"] == "", name="without-publishing"):
+                place(reused(**asked_for(reused, given)), "reused", given, pods).set_caching_options(False)
 
     only = inspect.Parameter.KEYWORD_ONLY
     inputs = [inspect.Parameter(name, only, annotation=kind) for name, kind in kinds.items()]
@@ -162,10 +169,10 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             num_generations: Completions per prompt: the group within which advantages are computed.
             max_completion_length: Longest completion, in tokens; longer ones are truncated and teach nothing.
             use_chat_template: Wrap prompts in the tokenizer's chat template; on for -Instruct models, off for bases.
-            use_filter: Train only on problems that the base solves sometimes but not always.
+            use_filter: Train only on what the policy that training starts from solves sometimes but not always.
             max_candidate_samples: Size of the candidate pool: what is trained on, or what the filter draws from.
             max_train_samples: Most problems that the filter keeps; only with use_filter.
-            filter_samples: Most samples of the base per candidate; kept if one passes and one fails.
+            filter_samples: Most samples per candidate; kept if one passes and one fails.
             filter_all_samples: Draw all of filter_samples, even once a problem has both passed and failed.
             max_eval_samples: Size of the held-out pool.
             num_eval_examples: Held-out problems used in the comparison of base and tuned model.

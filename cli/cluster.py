@@ -28,6 +28,7 @@ KINDS: dict[str, tuple[str, bool]] = {
     "pods": ("/api/v1", True),
     "events": ("/api/v1", True),
     "secrets": ("/api/v1", True),
+    "configmaps": ("/api/v1", True),
     "services": ("/api/v1", True),
     "serviceaccounts": ("/api/v1", True),
     "resourcequotas": ("/api/v1", True),

@@ -25,7 +25,10 @@ from components.shared.errors import UserError
 
 SUFFIXES = (".yaml", ".yml")  # kfp writes nothing of a pod's settings into JSON
 # The rest have one of their own.
-IMAGE_OF = {**dict.fromkeys(("check", "fetch_model", "unchanged", "finish"), "prepare"), "publish": "evaluate"}
+IMAGE_OF = {
+    **dict.fromkeys(("check", "fetch_model", "reused", "unchanged", "finish"), "prepare"),
+    "publish": "evaluate",
+}
 LONGEST_HOURS = 8760  # a year; Kubernetes counts a pod's deadline in seconds, in 32 bits
 NAMES = {  # option: what it names
     "model_cache_claim": "PersistentVolumeClaim",

@@ -234,20 +234,28 @@ def _settle_store(namespace: str, overlay: list[str]) -> None:
     if credentials is not None:
         create_secret(namespace, name, {**credentials, **address})
     elif "seaweedfs" in overlay:
-        theirs = read_secret(KFP_NAMESPACE, "mlpipeline-minio-artifact") or {}
-        keys = {"S3_ACCESS_KEY": theirs.get("accesskey", ""), "S3_SECRET_KEY": theirs.get("secretkey", "")}
-        if not all(keys.values()):
-            raise UserError(
-                f"Namespace {KFP_NAMESPACE} has no Secret mlpipeline-minio-artifact: install Kubeflow Pipelines first."
-            )
         address |= {"S3_ENDPOINT": f"seaweedfs.{KFP_NAMESPACE}:9000"}
-        create_secret(namespace, name, {**keys, **address, "GRPO_STORE": "s3://mlpipeline/grpo-code"})
+        create_secret(namespace, name, {**_seaweedfs(namespace, "kubeflow-multiuser" in overlay), **address})
     else:
         print(
             f"Secret {name} is not in namespace {namespace}, and runs need it: "
             f"kubectl -n {namespace} create secret generic {name} --from-literal=S3_ENDPOINT=… "
             "--from-literal=S3_ACCESS_KEY=… --from-literal=S3_SECRET_KEY=… --from-literal=S3_SECURE=true"
         )
+
+
+def _seaweedfs(namespace: str, profile: bool) -> dict[str, str]:
+    """Keys for KFP's own store, and a place in it: in a profile the profile's, as KFP's open the artifacts of all.
+
+    A profile's keys open private/ and private-artifacts/ of it; KFP can be told to delete the second after some days.
+    """
+    owner, name = namespace if profile else KFP_NAMESPACE, "mlpipeline-minio-artifact"
+    found = read_secret(owner, name) or {}
+    keys = {"S3_ACCESS_KEY": found.get("accesskey", ""), "S3_SECRET_KEY": found.get("secretkey", "")}
+    if not all(keys.values()):
+        first = "name a profile's namespace, where Kubeflow makes it" if profile else "install Kubeflow Pipelines first"
+        raise UserError(f"Namespace {owner} has no Secret {name}: {first}.")
+    return {**keys, "GRPO_STORE": f"s3://mlpipeline/{f'private/{namespace}/' if profile else ''}grpo-code"}
 
 
 def down() -> None:

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 import click
 import urllib3
 
+from cli.namespaces import named_namespace
 from components.shared.errors import InfraError, UserError
 from components.shared.replicas import is_address
 
@@ -26,6 +28,19 @@ PORT_FORWARD = "kubectl port-forward -n kubeflow svc/ml-pipeline-ui 8080:80"
 # Where Kubeflow projects the token of a notebook's or job's ServiceAccount.
 TOKEN_PATH_VARIABLE, TOKEN_PATH = "KF_PIPELINES_SA_TOKEN_PATH", "/var/run/secrets/kubeflow/pipelines/token"
 TIMEOUT = urllib3.Timeout(connect=10.0, read=60.0)  # seconds; kfp's own client would wait for ever
+# How the API of an installation with several users says no to somebody whom it knows.
+DENIED = re.compile(
+    r"User '(?P<user>[^']+)' is not authorized.*?"
+    r"ResourceAttributes{Namespace:(?P<namespace>[^,]*),Verb:(?P<verb>\w+),[^}]*?Resource:(?P<kind>\w+)"
+)
+
+
+class NotThere(UserError):
+    """KFP has nothing of the id that was asked for."""
+
+
+class NoEntry(UserError):
+    """KFP wants another token, or a namespace in which its account may work."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ class Endpoint:
             url=url,
             ui=(ui or os.environ.get("KFP_UI_ENDPOINT") or url).rstrip("/"),
             token=token or os.environ.get("KFP_TOKEN") or "",
-            namespace=namespace or os.environ.get("KFP_NAMESPACE") or "",
+            namespace=named_namespace(namespace),
             ca_cert=ca_cert,
             verify_tls=verify_tls,
         )
@@ -132,7 +147,7 @@ class Endpoint:
         from kfp.client import ServiceAccountTokenVolumeCredentials
 
         if self.health.multi_user and not self.namespace:
-            raise UserError(
+            raise NoEntry(
                 "This Kubeflow Pipelines serves several users: name your profile's namespace with --namespace or "
                 "KFP_NAMESPACE."
             )
@@ -148,6 +163,11 @@ class Endpoint:
         client._run_api.api_client.rest_client.pool_manager.connection_pool_kw["timeout"] = TIMEOUT
         return client
 
+    def check_profile(self) -> None:
+        """UserError unless, where there are several users, the token's account may see the runs of the namespace."""
+        with self.spoken():
+            self.client.list_runs(page_size=1, namespace=self.namespace_of_runs)
+
     @contextlib.contextmanager
     def spoken(self) -> Iterator[None]:
         """Turn what the API answers or does not answer into one sentence.
@@ -160,15 +180,26 @@ class Endpoint:
             with contextlib.redirect_stdout(io.StringIO()):  # kfp's client prints links of its own
                 yield
         except ApiException as error:
-            if error.status in (401, 403):
-                raise self._no_entry(error.status, _message(error.body)) from None
-            if error.status and 400 <= error.status < 500:
-                raise UserError(f"Kubeflow Pipelines refuses this: {_message(error.body)}") from None
-            raise InfraError(
-                f"Kubeflow Pipelines at {self.url} failed (HTTP {error.status}): {_message(error.body)}"
-            ) from None
+            raise self._refusal(error.status or 0, error.body) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self.unreachable(error) from None
+
+    def _refusal(self, status: int, body: Any) -> UserError | InfraError:
+        """What an answer of the API means that is no success."""
+        said = _message(body)
+        denied = DENIED.search(_text(body)) if status == 403 else None
+        if denied:
+            kind = "recurring runs" if denied["kind"] == "jobs" else denied["kind"]
+            return NoEntry(
+                f"Kubeflow Pipelines at {self.url} does not let {denied['user']} {denied['verb']} {kind} in "
+                f"namespace {denied['namespace']}: name the namespace of a profile of yours with --namespace or "
+                "KFP_NAMESPACE, or set KFP_TOKEN to a token of an account that may."
+            )
+        if status in (401, 403):
+            return self._no_entry(status, said)
+        if 400 <= status < 500:
+            return (NotThere if status == 404 else UserError)(f"Kubeflow Pipelines refuses this: {said}")
+        return InfraError(f"Kubeflow Pipelines at {self.url} failed (HTTP {status}): {said}")
 
     def unreachable(self, error: Exception) -> InfraError:
         reason = getattr(error, "reason", None) or error
@@ -184,10 +215,10 @@ class Endpoint:
             return self.token
         return _token_file().read_text(encoding="utf-8").strip()
 
-    def _no_entry(self, status: int, said: str = "") -> UserError:
+    def _no_entry(self, status: int, said: str = "") -> NoEntry:
         what = "does not accept this token" if self._bearer else "asks for a login"
         details = f"; it said: {said.rstrip('.')}" if said else ""
-        return UserError(
+        return NoEntry(
             f"Kubeflow Pipelines at {self.url} {what} (HTTP {status}{details}): set KFP_TOKEN to a fresh token of an "
             "account that may use it (docs/kubernetes.md says how)."
         )
@@ -218,9 +249,13 @@ def _token_file() -> Path:
     return Path(os.environ.get(TOKEN_PATH_VARIABLE) or TOKEN_PATH)
 
 
+def _text(body: Any) -> str:
+    return body.decode(errors="replace") if isinstance(body, bytes) else str(body or "it gave no reason")
+
+
 def _message(body: Any) -> str:
     """The words for people in an answer of the API, of its several forms, in one line."""
-    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "it gave no reason")
+    text = _text(body)
     try:
         told = json.loads(text)
         text = str(told.get("message") or told.get("error_message") or told.get("error") or text)

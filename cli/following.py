@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cli.cluster import Cluster
 from cli.display import Display, make_console, make_display, print_plain
-from cli.endpoint import Endpoint
+from cli.endpoint import Endpoint, NoEntry
 from cli.local import STEPS
 from cli.pods import newest_line
 from cli.processes import STOPPED
@@ -39,8 +39,10 @@ def watch(endpoint: Endpoint, run_id: str, *, namespace: str) -> int:
     try:
         with make_display(console, [step for step in ON_CLUSTER if step != "unchanged"]) as display:
             run = _until_end(endpoint, run, display, _cluster(namespace))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, NoEntry) as error:
         print_plain(console, f"Stopped watching; the run goes on: python pipeline.py watch {run_id}")
+        if isinstance(error, NoEntry):  # a token that has expired meanwhile
+            raise
         return STOPPED
     return _tell_end(run, console)
 

@@ -14,10 +14,9 @@ from components.shared.errors import InfraError, UserError
 from components.shared.pages import percent
 from components.shared.run import folder_of, recorded
 from components.shared.status import DECISION, EVALUATION
-from components.shared.store import Store, download_folder, open_store
-from components.shared.trained import MODEL_JSON, TRAINED_ON
+from components.shared.store import Store, open_store
+from components.shared.trained import KINDS, fetch_trained, read_trained
 
-PARTS = ("adapter", "model", "merged")
 COLUMNS = ("model", "version", "", "published", "decided by", "method", "held-out pass@1")
 
 
@@ -91,8 +90,12 @@ def _publish(run_id: str, name: str) -> None:
         raise UserError(f"Run {run_id} is a control: what coin flips have taught is not to be published.")
     seen, decision = published.read_pointer(store, name), _file(store, run_id, DECISION)
     with tempfile.TemporaryDirectory(prefix="grpo-publish-") as scratch:
-        folder = Path(scratch)
-        trained = fetch_trained(store, run_id, folder)
+        folder, source = Path(scratch), f"{folder_of(run_id)}/train"
+        if not fetch_trained(store, source, folder, (*KINDS, published.MERGED)):
+            raise UserError(
+                f"Run {run_id} has no trained model in {store.uri(source)}: name a run whose training has finished."
+            )
+        trained = read_trained(folder)
         chat = bool((record.get("parameters") or {}).get("use_chat_template"))
         about = decision if decision and decision["name"] == name else None
         facts = published.facts(
@@ -113,24 +116,6 @@ def _publish(run_id: str, name: str) -> None:
     else:
         outcome = "publish" if about["published"] else "not to publish"
         click.echo(f"Its run had decided {outcome}: {about['reason']}")
-
-
-def fetch_trained(store: Store, run_id: str, folder: Path) -> dict[str, Any]:
-    """Fetch the model that a run has trained, as train wrote it; returns what model.json says."""
-    source = f"{folder_of(run_id)}/train"
-    try:
-        store.download(f"{source}/{MODEL_JSON}", folder / MODEL_JSON)
-    except KeyError:
-        raise UserError(
-            f"Run {run_id} has no trained model in {store.uri(source)}: name a run whose training has finished."
-        ) from None
-    trained = dict(json.loads((folder / MODEL_JSON).read_text()))
-    if store.exists(f"{source}/{TRAINED_ON}"):
-        store.download(f"{source}/{TRAINED_ON}", folder / TRAINED_ON)
-    found = {part: download_folder(store, f"{source}/{part}", folder / part) for part in PARTS}
-    if not found.get(trained["kind"]):
-        raise InfraError(f"{store.uri(source)} has {MODEL_JSON} but no {trained['kind']}/: files have been lost.")
-    return trained
 
 
 def _rollback(name: str, version: str | None) -> None:

@@ -116,6 +116,12 @@ def run_of(endpoint: Endpoint, run_id: str) -> Any:
         return endpoint.client.get_run(run_id)
 
 
+def namespace_of(endpoint: Endpoint, run: Any) -> str:
+    """The namespace that a run's experiment belongs to; empty where KFP serves a single user."""
+    with endpoint.spoken():
+        return str(endpoint.client.get_experiment(run.experiment_id).namespace or "")
+
+
 def continued(endpoint: Endpoint, run_id: str, given: dict[str, Any], place: Place) -> tuple[dict[str, Any], Place]:
     """What goes on with a failed run: its parameters and its place with the given ones over them, `resume_run` set.
 

@@ -90,5 +90,5 @@ def next_lines(evaluation: dict[str, Any], parameters: dict[str, Any], command: 
     elif low <= 0 <= high:
         lines.append("  more --max-eval-samples and --num-eval-examples can show a smaller difference")
     if not parameters.get("use_filter", True):
-        lines.append("  --use-filter trains only on what the base solves sometimes; --reuse repeats nothing")
+        lines.append("  --use-filter trains only on what is solved sometimes; --reuse repeats nothing")
     return [*lines, f"  again, with other options: {command}"]

@@ -1,6 +1,7 @@
 """`upload` and `upload-demo`: a version of the pipeline into KFP, and the demo's model and problems into the store."""
 
 import hashlib
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,19 @@ def upload(endpoint: Endpoint, fixed: Fixed) -> tuple[str, str, str, bool]:
     with compiled(fixed) as file, endpoint.spoken():
         client = endpoint.client
         name = f"{version_name()}-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
-        pipeline = client.get_pipeline_id(fixed.pipeline) or _create(endpoint, fixed.pipeline)
+        pipeline = _known(endpoint, fixed.pipeline) or _create(endpoint, fixed.pipeline)
         known = _versions(client, pipeline)
         if name in known:
             return pipeline, known[name], name, False
         made = client.upload_pipeline_version(str(file), pipeline_version_name=name, pipeline_id=pipeline)
     return pipeline, str(made.pipeline_version_id), name, True
+
+
+def _known(endpoint: Endpoint, name: str) -> str:
+    """The id of the pipeline of this name, in the profile where there are several users; empty when there is none."""
+    wanted = {"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]}
+    page = endpoint.client.list_pipelines(filter=json.dumps(wanted), namespace=endpoint.namespace_of_runs)
+    return str(page.pipelines[0].pipeline_id) if page.pipelines else ""
 
 
 def _create(endpoint: Endpoint, name: str) -> str:

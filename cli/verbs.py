@@ -182,21 +182,21 @@ def logs_command() -> click.Command:
 def _logs(run_id: str, step: str | None, context: str | None, **options: Any) -> int:
     """Print what a run's steps printed: from their pods, or where those are gone, from KFP's bucket."""
     from cli.cluster import Cluster
-    from cli.pods import archived_logs, logs
+    from cli.pods import archive_of, archived_logs, logs
     from components.pods import STEPS
 
     if step is not None and step not in STEPS:
         raise UserError(f"There is no step {step!r}: use one of {', '.join(STEPS)}.")
-    namespace, found = options["namespace"], False
+    namespace, found, cluster = options["namespace"], False, None
     try:
-        pods = logs(Cluster.connect(context, namespace), run_id, step)
-        for heading, text in pods:
+        cluster = Cluster.connect(context, namespace)
+        for heading, text in logs(cluster, run_id, step):
             found = _print_log(heading, text)
     except (UserError, InfraError) as error:
         note(f"The pods cannot be asked: {error}")
     if not found:
         endpoint = take_endpoint(options)
-        for heading, text in archived_logs(*_archive_of(endpoint, run_id), run_id, step):
+        for heading, text in archived_logs(*archive_of(endpoint, run_id, cluster), run_id, step):
             found = _print_log(heading, text)
     if not found:
         raise UserError(
@@ -204,15 +204,6 @@ def _logs(run_id: str, step: str | None, context: str | None, **options: Any) ->
             "started, and KFP's bucket has none."
         )
     return 0
-
-
-def _archive_of(endpoint: Endpoint, run_id: str) -> tuple[str, str]:
-    """Where KFP has put a run's logs: (pipeline root, pipeline's name)."""
-    from cli.uploading import PIPELINE
-
-    run = run_of(endpoint, run_id)
-    root = (run.runtime_config.pipeline_root if run.runtime_config else None) or ""
-    return root, PIPELINE
 
 
 def _print_log(heading: str, text: str) -> bool:

@@ -15,8 +15,8 @@ _ALL = ("precision", *SAMPLING, "seed", "threads", *_JUDGING)
 # Besides these a step is told the model's revision, for which it waits, and all but the filter the run.
 HANDED: dict[str, tuple[str, ...]] = {
     "filter": (
-        *_ALL, "model_name", "batch_size", "num_generations", "filter_samples", "filter_all_samples",
-        "max_train_samples", "code_version",
+        *_ALL, "model_name", "method", "init_adapter", "batch_size", "num_generations", "filter_samples",
+        "filter_all_samples", "max_train_samples", "code_version",
     ),
     "train": (
         *_ALL, *BATCHES, *LEARNING, *ADAPTER, "model_name", "method", "micro_batch_size", "init_adapter",

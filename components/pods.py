@@ -45,6 +45,7 @@ STEPS: dict[str, Needs] = {
     "train": Needs("train", 168, gpu=True, judges=True, scratch=True),
     "evaluate": Needs("evaluate", 24, gpu=True, judges=True, scratch=True),
     "publish": Needs("evaluate", 24, gpu=True, judges=True, scratch=True),
+    "reused": Needs("prepare", 1),
     "unchanged": Needs("prepare", 1),
     "finish": Needs("prepare", 1),
 }

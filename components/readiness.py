@@ -17,7 +17,7 @@ from components.shared.sandbox import TOKEN_VARIABLE, URL_VARIABLE, Item, Sandbo
 from components.shared.status import UNCHANGED_SINCE
 from components.shared.store import S3_SETTINGS, STORE_VARIABLE, Store, in_bucket, open_store
 from components.shared.trained import pinned as pinned_model
-from components.shared.trained import refuse_missing, still_meant
+from components.shared.trained import refuse_missing, still_meant, unpinned
 
 SANDBOX_SECONDS = 60.0  # a replica that is just being replaced comes back within that
 PROGRAM = Item(
@@ -68,7 +68,9 @@ def _pinned_tuned_model(given: Mapping[str, Any]) -> str:
         return ""
     refuse_missing(address, on_cluster=on_cluster())
     known = _known(run_id_of(this_run(), given["resume_run"]))
-    return still_meant(given, known, revisions.TUNED_MODEL) or pinned_model(address)
+    then = still_meant(given, known, revisions.TUNED_MODEL)
+    unpinned(then)
+    return then or pinned_model(address)
 
 
 def _known(run: str) -> dict[str, Any]:

@@ -235,7 +235,7 @@ def _wrong_series(given: Mapping[str, Any]) -> list[str]:
 def _warnings(given: Mapping[str, Any]) -> list[str]:
     warnings = []
     if given["use_filter"] and given["filter_samples"] < 3:
-        warnings.append("filter_samples below 3 says little about how often the base solves a problem.")
+        warnings.append("filter_samples below 3 says little about how often a problem is solved.")
     if "test" in split_names(given["candidate_splits"]):
         warnings.append(NOT_COMPARABLE)
     if given["export_merged"] != "no" and given["method"] == "full":

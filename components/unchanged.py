@@ -9,13 +9,14 @@ are left out. A run that continues another is never skipped.
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from components.pods import PLACEMENT
 from components.revisions import ADAPTER, REVISIONS
 from components.shared.progress import say
 from components.shared.run import done, folder_of, record, recorded, run_id_of
-from components.shared.status import STATUS, UNCHANGED_SINCE
+from components.shared.status import EVALUATION, STATUS, UNCHANGED_SINCE
 from components.shared.store import Store, open_store
 
 LAST = "cache/last-run"
@@ -54,10 +55,22 @@ def unchanged_since(store: Store, given: Mapping[str, Any], inputs: Mapping[str,
     return str(last["run_id"])
 
 
-def skip(run_id: str, resume_run: str, since: str) -> None:
-    """Write down that a run ends early, for its last page."""
+def skip(run_id: str, resume_run: str, since: str, step: str = "unchanged") -> None:
+    """Write down that a run ends early, for its last page. step: whose log line it is."""
     record(open_store(), run_id_of(run_id, resume_run), **{UNCHANGED_SINCE: since}, **done("unchanged"))
-    say("unchanged", f"nothing has changed since run {since}: its model and reports stand")
+    say(step, f"nothing has changed since run {since}: its model and reports stand")
+
+
+def credit(run_id: str, resume_run: str, evaluation: Path) -> None:
+    """Write down whose results a run has that KFP's cache may have given it; nothing where they are its own.
+
+    evaluation: the folder with evaluation.json, which names the run that was evaluated.
+    """
+    made_by = str(json.loads((evaluation / Path(EVALUATION).name).read_text())["run_id"])
+    if made_by == run_id_of(run_id, resume_run):
+        say("reused", "the results are this run's own")
+        return
+    skip(run_id, resume_run, made_by, "reused")
 
 
 def remember(run_id: str, resume_run: str, status: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ MAY_IMPORT_TORCH = (
     *(f"components/{step}/" for step in ("filter", "train", "evaluate")),
     *(module.replace(".", "/") + ".py" for module in MODEL_MODULES),
 )
-FACES = tuple(f"components/{name}.py" for name in ("check", "fetch_model", "publish", "skip", "finish"))
+FACES = tuple(f"components/{name}.py" for name in ("check", "fetch_model", "publish", "reused", "skip", "finish"))
 MAY_IMPORT_KFP = (
     "pipeline.py",
     *FACES,

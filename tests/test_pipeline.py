@@ -11,8 +11,10 @@ from google.protobuf.json_format import MessageToDict
 
 from cli import readme
 from cli.parameters import merged, pipeline_parameters
+from components.check import check as check_step
 from components.handed import HANDED, settings_for
 from components.pods import PLACEMENT, Pods
+from components.revisions import REVISIONS
 from components.settings import FIXED, check
 from pipeline import grpo_code, make_evaluate_only, make_pipeline
 
@@ -103,7 +105,7 @@ def test_it_compiles_where_no_model_library_is_installed(tmp_path):
     assert "grpo-code-train" in target.read_text()
 
 
-NESTED = ("train", "evaluate", "publish")
+NESTED = ("train", "evaluate", "publish", "reused")
 
 
 def component(pipeline, name):
@@ -183,7 +185,20 @@ def test_training_is_reused_only_where_that_is_asked_for(name):
     for cache_training in (False, True):
         pipeline = make_pipeline(cache_training=cache_training, pods=Pods())
         cached = {step: task.caching_options.enable_cache for step, task in nested(pipeline, name).items()}
-        assert cached == {"train": cache_training, "evaluate": cache_training, "publish": False}
+        last = {"publish": False} | ({"reused": False} if cache_training else {})
+        assert cached == {"train": cache_training, "evaluate": cache_training, **last}
+
+
+def test_where_evaluate_may_be_reused_a_step_that_is_not_comes_last_whether_or_not_there_is_a_name_to_publish_as():
+    pipeline = make_pipeline(cache_training=True, pods=Pods())
+    tasks = component(pipeline, "train-and-evaluate").dag.tasks
+    groups = {
+        task.trigger_policy.condition: list(pipeline.pipeline_spec.components[task.component_ref.name].dag.tasks)
+        for name, task in tasks.items()
+        if name.startswith("condition") and "evaluate" in task.dependent_tasks
+    }
+    name = "inputs.parameter_values['pipelinechannel--publish_as']"
+    assert groups == {f"{name} != ''": ["publish"], f"{name} == ''": ["reused"]}
 
 
 @pytest.mark.parametrize("name", ["train-and-evaluate", "train-and-evaluate-2"])
@@ -295,6 +310,13 @@ def settings_of(pipeline):
     """What each step's pod is like on a cluster, the parameters that it reads aside, which each pipeline numbers."""
     executors = pipeline.platform_spec.platforms["kubernetes"].deployment_spec.executors
     return {name: sorted(MessageToDict(struct)) for name, struct in executors.items()}
+
+
+def test_check_hands_on_the_revisions_that_are_pinned_and_what_each_step_goes_by():
+    """Its face must write the names out: KFP ships the function's text alone."""
+    handed = [*REVISIONS, "unchanged_since", *(f"{step}_settings" for step in HANDED)]
+    assert list(check_step.python_func.__annotations__["return"]._fields) == handed
+    assert {"init_adapter", "method"} <= set(HANDED["filter"]), "it draws from what training starts from"
 
 
 def test_evaluate_only_trains_nothing_and_takes_its_model_from_an_address():

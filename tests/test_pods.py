@@ -20,10 +20,11 @@ TASKS = {
     "train": "train",
     "evaluate": "evaluate",
     "publish": "publish",
+    "reused": "reused",
     "unchanged": "unchanged",
     "finish": "finish",
 }
-COPIES = {step: [step, f"{step}-2"] for step in ("train", "evaluate", "publish")}  # one in each branch
+COPIES = {step: [step, f"{step}-2"] for step in ("train", "evaluate", "publish", "reused")}  # one in each branch
 
 
 class Compiled:
@@ -51,9 +52,9 @@ class Compiled:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    def make(pipeline="grpo-code", **pods):
+    def make(pipeline="grpo-code", cache_training=False, **pods):
         file = tmp_path_factory.mktemp("compiled") / "pipeline.yaml"
-        write_pipeline(file, Fixed(Pods(**pods), cache_training=False, pipeline=pipeline))
+        write_pipeline(file, Fixed(Pods(**pods), cache_training=cache_training, pipeline=pipeline))
         return Compiled(file)
 
     return make
@@ -61,7 +62,8 @@ def compiled(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain(compiled):
-    return compiled()
+    """With every step that there is."""
+    return compiled(cache_training=True)
 
 
 def environment(settings):
@@ -93,7 +95,7 @@ def test_amounts_come_from_the_runs_parameters(plain, step):
 def test_every_parameter_that_a_pod_asks_for_is_handed_down_to_it(compiled, pipeline):
     """KFP's driver finds what a container asks for among its task's inputs, and those, with what the pod's settings
     name, among the inputs of the group that the task is in; where one is missing it fails."""
-    found = compiled(pipeline=pipeline)
+    found = compiled(pipeline=pipeline, cache_training=True)
     asked = 0
     for group in (found.specification["root"], *found.specification["components"].values()):
         handed = set(group.get("inputDefinitions", {}).get("parameters", {}))

@@ -80,6 +80,7 @@ def test_an_empty_name_is_refused(name):
         ({"grpo_overrides": "{"}, ["grpo_overrides is no JSON", "epsilon_high"]),
         ({"grpo_overrides": "[1]"}, ["must be a JSON object"]),
         ({"grpo_overrides": '{"epsilon_hi": 0.3}'}, ["GRPOConfig has no epsilon_hi: did you mean epsilon_high?"]),
+        ({"grpo_overrides": '{"warmup_steps": "x"}'}, ['warmup_steps is "x": use a number.']),
         ({"publish_as": "a/b"}, ["publish_as 'a/b' is no name for a model: use letters, digits"]),
         ({"publish_as": "m", "reward": "random"}, ["publish_as needs reward tests"]),
         ({"init_adapter": "models/m", "method": "full"}, ["init_adapter needs method lora or qlora"]),

@@ -23,6 +23,7 @@ UNDER_WAY = ("PENDING", "RUNNING", "CANCELING")  # KFP's words for a run that ha
 class Evidence:
     """What is known of a run. run_state: KFP's word, empty when KFP was not asked, `unknown` when it knows no such run.
 
+    not_asked: why KFP could not be asked, a sentence, where it was tried;
     logs: the last lines of each pod's main container, by the pod's name; failure: what the failed step left in the
     store; workflow: Argo's object, None when it is gone.
     """
@@ -35,6 +36,7 @@ class Evidence:
     workflow: Object | None = None
     nodes: Sequence[Object] = ()
     run_state: str = ""
+    not_asked: str = ""
     failure: Mapping[str, object] | None = None
 
 
@@ -42,7 +44,8 @@ def diagnose(evidence: Evidence) -> Finding:
     """One finding named `run`: what holds it up or ended it, and what to do, the resume command included."""
     if not evidence.pods and evidence.workflow is None and evidence.run_state in ("", "unknown"):
         see = f"kubectl get pods -n {evidence.namespace} -L {RUN_LABEL}  # shows whose runs are there; or --namespace"
-        return fail("run", f"nothing is known of a run {evidence.run_id}", see)
+        why = f", and KFP cannot be asked: {evidence.not_asked.rstrip('.')}" if evidence.not_asked else ""
+        return fail("run", f"nothing is known of a run {evidence.run_id}{why}", see)
     phase = str(((evidence.workflow or {}).get("status") or {}).get("phase") or "")
     troubles = _troubles(evidence)
     stale = _stale(evidence, phase)
@@ -61,7 +64,8 @@ def diagnose(evidence: Evidence) -> Finding:
 
 def _troubles(evidence: Evidence) -> list[Trouble]:
     found = []
-    for pod in evidence.pods:
+    # the oldest first: the last step fails as well where it was the store that the first one wanted
+    for pod in sorted(evidence.pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp"))):
         name = str(pod["metadata"]["name"])
         trouble = pod_trouble(pod, evidence.events, evidence.logs.get(name, ""), evidence.nodes, evidence.failure)
         if trouble:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.cluster import Cluster, Forbidden, Object
 from cli.doctor.diagnosis import Evidence
-from cli.endpoint import Endpoint
+from cli.endpoint import Endpoint, NotThere
 from components.pods import MAIN, RUN_LABEL
 from components.shared.errors import FAILURE_KEY, InfraError, UserError
 from components.shared.run import folder_of
@@ -22,6 +22,7 @@ def gather(run_id: str, cluster: Cluster, endpoint: Endpoint | None) -> Evidence
     pods = cluster.list("pods", labelSelector=selector)
     workflows = cluster.list("workflows", labelSelector=selector)
     names = {pod["metadata"]["name"] for pod in pods}
+    state, not_asked = _run_state(run_id, endpoint)
     events = [event for event in cluster.list("events") if event.get("involvedObject", {}).get("name") in names]
     return Evidence(
         run_id=run_id,
@@ -31,7 +32,8 @@ def gather(run_id: str, cluster: Cluster, endpoint: Endpoint | None) -> Evidence
         logs={pod["metadata"]["name"]: _log(cluster, pod) for pod in pods if _has_log(pod)},
         workflow=workflows[0] if workflows else None,
         nodes=_nodes(cluster),
-        run_state=_run_state(run_id, endpoint),
+        run_state=state,
+        not_asked=not_asked,
         failure=_failure(run_id),
     )
 
@@ -55,17 +57,17 @@ def _nodes(cluster: Cluster) -> list[Object]:
         return []
 
 
-def _run_state(run_id: str, endpoint: Endpoint | None) -> str:
-    """KFP's word for the run's state; `unknown` when it knows no such run, empty when it cannot be asked."""
+def _run_state(run_id: str, endpoint: Endpoint | None) -> tuple[str, str]:
+    """KFP's word for the run's state, `unknown` when it knows no such run; empty, and why, when it cannot be asked."""
     if endpoint is None:
-        return ""
+        return "", ""
     try:
         with endpoint.spoken():
-            return str(endpoint.client.get_run(run_id).state or "")
-    except UserError:
-        return "unknown"
-    except InfraError:
-        return ""
+            return str(endpoint.client.get_run(run_id).state or ""), ""
+    except NotThere:
+        return "unknown", ""
+    except (UserError, InfraError) as error:
+        return "", str(error)
 
 
 def _failure(run_id: str) -> Mapping[str, Any] | None:

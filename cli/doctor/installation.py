@@ -15,7 +15,7 @@ from cli.doctor.capacity import name_of, place_findings
 from cli.doctor.finding import Finding, fail, ok, skipped, warn
 from cli.doctor.needs import needs_of, step_pod
 from cli.doctor.troubles import pod_trouble
-from cli.endpoint import Endpoint
+from cli.endpoint import Endpoint, NoEntry
 from cli.namespaces import PIPELINE_LABEL
 from components.shared.store import S3_SETTINGS
 
@@ -30,6 +30,9 @@ RIGHTS = (
 )
 OWN_ACCOUNT = "grpo-code-runner"  # made by manifests/base/pipeline
 SINGLE_USER_ACCOUNT, PROFILE_ACCOUNT = "pipeline-runner", "default-editor"
+LOGIN = (
+    f"export KFP_NAMESPACE=PROFILE KFP_TOKEN=$(kubectl create token {PROFILE_ACCOUNT} -n PROFILE --audience=AUDIENCE)"
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,13 @@ def kfp_findings(place: Installation) -> Iterator[Finding]:
     if place.endpoint is None:
         yield fail("kfp", place.no_endpoint.rstrip("."), "kubectl port-forward -n kubeflow svc/ml-pipeline-ui 8080:80")
         return
-    health = place.endpoint.health
+    try:
+        health = place.endpoint.health
+        if health.multi_user:
+            place.endpoint.check_profile()
+    except NoEntry as error:
+        yield fail("kfp", str(error).rstrip("."), LOGIN)
+        return
     numbers = tuple(int(number) for number in re.findall(r"\d+", health.version)[:2])
     seen = f"version {health.version or 'unknown'} at {place.endpoint.url}"
     needed = ".".join(map(str, OLDEST_KFP))
@@ -76,7 +85,7 @@ def kfp_findings(place: Installation) -> Iterator[Finding]:
     elif numbers < OLDEST_KFP:
         yield fail("kfp", f"{seen} is older than {needed}", "upgrade Kubeflow Pipelines to 2.17")
     else:
-        yield ok("kfp", seen)
+        yield ok("kfp", f"{seen}, for the profile {place.endpoint.namespace}" if health.multi_user else seen)
 
 
 def namespace_findings(place: Installation) -> Iterator[Finding]:

@@ -214,7 +214,7 @@ def strangers_kept_out(targets: Targets, client: Outcome, stranger: Outcome | No
     """Whether a pod without the client's label was refused by every replica that let the client in."""
     check = "policy in"
     if stranger is None:
-        return skipped(check, "there is no running pod of the sandbox to try it on")
+        return skipped(check, "no running pod of the sandbox can be seen to try it on")
     if stranger.trouble and not stranger.found:
         return skipped(check, f"no pod could try: {stranger.trouble}")
     let_in = open_to(client, targets) if "reach" in client.found else []
@@ -230,7 +230,7 @@ def captives_kept_in(targets: Targets, client: Outcome, stranger: Outcome | None
     """Whether a pod held by the sandbox's policies was kept from everything that some other pod could reach."""
     check = "policy out"
     if captive is None:
-        return skipped(check, "there is no pod of the sandbox whose image a probe could use")
+        return skipped(check, "no pod of the sandbox can be seen whose image a probe could use")
     if captive.trouble and not captive.found:
         return skipped(check, f"no pod could try: {captive.trouble}")
     tried = [each for each in (client, stranger) if each and "reach" in each.found]

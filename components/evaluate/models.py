@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from components.evaluate.comparison import MODELS
-from components.shared.errors import UserError
 from components.shared.models import (
     device,
     free_memory,
@@ -27,11 +26,7 @@ from components.shared.trained import read_trained
 def tuned_from(base: Any, folder: Path, *, kind: str, precision: str) -> Any:
     """The tuned model: the adapter on `base`, or the model of full fine-tuning, once the caller's base is gone."""
     if kind == "adapter":
-        try:
-            return load_adapter(base, folder / "adapter")
-        except (RuntimeError, ValueError, OSError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UserError(f"The adapter in {folder} does not fit this base ({reason}): give its own base.") from None
+        return load_adapter(base, folder / "adapter")
     return load_model(str(folder / "model"), "", resolve_precision(precision))
 
 

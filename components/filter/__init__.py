@@ -1,1 +1,1 @@
-"""Step 2, optional: keep the problems that the base solves sometimes."""
+"""Step 2, optional: keep the problems that the policy which training starts from solves sometimes."""

@@ -1,15 +1,18 @@
-"""Judged samples of the base, kept in the store so that no run draws again what one before it drew.
+"""Judged samples, kept in the store so that no run draws again what one before it drew.
 
 A sample is found by its problem (the parts that it depends on) and its number, below a key of everything else that it
-depends on: model and revision, precision and kind of device, sampling, seed, the judge's version, the code that draws
-and judges. So runs share it whatever their problem set, max_candidate_samples, filter_samples or num_generations.
+depends on: model and revision, the adapter that training starts from, precision and kind of device, sampling, seed, the
+judge's version, the code that draws and judges. So runs share it whatever their problem set, max_candidate_samples,
+filter_samples or num_generations.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from components.shared import kept
+from components.shared.initial import digest_of_adapter
 from components.shared.models import device, resolve_precision
 from components.shared.problem import Problem
 from components.shared.sampling import Sampling
@@ -35,11 +38,13 @@ def digest_of_problem(problem: Problem) -> str:
     return kept.digest(problem.model_dump(include=PROBLEM_FIELDS))
 
 
-def context_key(given: Mapping[str, Any], judge: str) -> str:
-    """A digest of everything else: given are the step's parameters, judge is the judge's version."""
+def context_key(given: Mapping[str, Any], judge: str, adapter: Path | None) -> str:
+    """A digest of everything else: the step's parameters, the judge's version, the adapter in a folder (None: none)."""
     return kept.context_key(
         {
             "settings": {name: given[name] for name in SETTINGS},
+            "adapter": digest_of_adapter(adapter) if adapter else "",
+            "four_bit": given["method"] == "qlora",
             "sampling": vars(Sampling.from_parameters(given)),
             "computing": [str(resolve_precision(given["precision"])), device().type],
             "judge": judge,

@@ -12,7 +12,7 @@ def filter_learnable(
     settings: str,
     problems: dsl.Output[dsl.Dataset],
 ):
-    """Keep the problems that the base model solves sometimes but not always."""
+    """Keep the problems that the policy which training starts from solves sometimes but not always."""
     import json
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the filter's samples say of the base: its pass rate, and the share of groups that will be of use in training.
+"""What the filter's samples say of the policy: its pass rate, and the share of groups that will be of use in training.
 
 Passes by samples would mislead: a problem is drawn until both outcomes were seen, so its share of passes is drawn
 towards one half. But the rule looks only at what was drawn, so a problem of pass rate p still has the likelihood

@@ -1,4 +1,4 @@
-"""The learnability filter: keep the candidates that the base solves sometimes but not always.
+"""The learnability filter: keep what the policy that training starts from solves sometimes, but not always.
 
 A group of completions that all fail or all pass has no advantage, so such problems only cost time. A problem is drawn
 only until it is known to be one of these or not (see drawing), and what was drawn is kept for later runs (see cache).
@@ -6,19 +6,21 @@ only until it is known to be one of these or not (see drawing), and what was dra
 
 import json
 import shutil
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.filter.base import Base
 from components.filter.cache import Sample
 from components.filter.forecast import forecast
+from components.filter.policy import Policy
 from components.shared.attempts import judged, passes
 from components.shared.errors import UserError
+from components.shared.initial import starting_adapter
 from components.shared.pages import percent
-from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, read_problems, write_problems
+from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, Problem, read_problems, write_problems
 from components.shared.progress import duration, say
 from components.shared.store import open_store
 
@@ -32,15 +34,13 @@ def run(source: Path, target: Path, **given: Any) -> None:
     """
     start = time.monotonic()
     candidates = read_problems(source / PROBLEMS)
-    base = Base(candidates, given, open_store())
-    drawn = base.samples()
+    drawn, facts = draw_all(candidates, given)
     kept = [problem for problem, samples in zip(candidates, drawn, strict=True) if learnable(samples)]
     chosen = kept[: given["max_train_samples"]]
     counts = count(drawn, kept=len(kept), chosen=len(chosen), most=given["filter_samples"])
     counts |= {
         "all_samples": given["filter_all_samples"],
-        "reused": base.reused,
-        "batch_effect": base.batch_effect(),
+        **facts,
         **forecast(
             [(passes(samples), judged(samples)) for samples in drawn],
             most=given["filter_samples"],
@@ -55,6 +55,20 @@ def run(source: Path, target: Path, **given: Any) -> None:
     shutil.copytree(source, target, dirs_exist_ok=True)
     write_problems(target / KEPT, chosen)
     (target / FILTER_COUNTS).write_text(json.dumps(counts, indent=2) + "\n")
+
+
+def draw_all(candidates: Sequence[Problem], given: Mapping[str, Any]) -> tuple[list[list[Sample]], dict[str, Any]]:
+    """The samples of each candidate, and what counts.json says of how they were drawn: from which adapter (empty: the
+    base alone), how many were reused, what the batch size changed."""
+    address = given["init_adapter"]
+    with tempfile.TemporaryDirectory(prefix="grpo-adapter-") as scratch:
+        adapter = starting_adapter(address, Path(scratch), given) if address else None
+        if address:
+            say("filter", f"draws from what training starts from: the base with the adapter {address}")
+        policy = Policy(candidates, given, open_store(), adapter)
+        drawn = policy.samples()
+        facts = {"init_adapter": address, "reused": policy.reused, "batch_effect": policy.batch_effect()}
+    return drawn, facts
 
 
 def learnable(samples: Sequence[Sample]) -> bool:
@@ -154,7 +168,7 @@ def advice(counts: Mapping[str, Any]) -> str:
     if counts["truncated"] > counts["samples"] / 2:
         remedy = "most completions were truncated, so raise max_completion_length"
     elif counts["never_solved"] >= counts["always_solved"]:
-        remedy = "the base solves almost nothing, so use a stronger base model or raise filter_samples"
+        remedy = "the model solves almost nothing, so use a stronger base model or raise filter_samples"
     else:
-        remedy = "the base solves almost everything, so use harder problems"
+        remedy = "the model solves almost everything, so use harder problems"
     return f"The filter kept none of {counts['candidates']} problems: {remedy}."

@@ -12,11 +12,11 @@ from components.shared.progress import say
 from components.shared.published import MODELS, current_version
 from components.shared.run import on_cluster
 from components.shared.store import Store, open_store
-from components.shared.trained import ADAPTER_CONFIG, IN_STORE, PIN, read_trained, refuse_path, trained_folder
+from components.shared.trained import ADAPTER_CONFIG, PIN, pinned, read_trained, refuse_path, trained_folder, unpinned
 
 
 def pinned_adapter(given: Mapping[str, Any]) -> str:
-    """init_adapter with what it means now: a published name with its version, other addresses with a digest.
+    """init_adapter with what it means now, see trained.pinned.
 
     Empty for none, and for the name under which this run itself is to be published first: the series starts from the
     base. UserError for an adapter that does not exist or does not fit.
@@ -24,20 +24,15 @@ def pinned_adapter(given: Mapping[str, Any]) -> str:
     address = PIN.sub("", given["init_adapter"])
     if not address:
         return ""
-    kind, _, name = address.strip("/").partition("/")
     if begins_a_series(given, open_store()):
-        say("check", f"nothing is published as {name} yet: training starts from the base")
+        say("check", f"nothing is published as {given['publish_as']} yet: training starts from the base")
         return ""
-    if kind == MODELS and "/" not in name:
-        version = current_version(open_store(), name)
-        address = f"{MODELS}/{name}/{version}" if version else address
-    elif on_cluster():
+    if on_cluster():
         refuse_path(address, named="init_adapter")
+    address = pinned(address)
     with tempfile.TemporaryDirectory(prefix="grpo-adapter-") as scratch:
-        folder = starting_adapter(address, Path(scratch), given)
-        if address.startswith(IN_STORE):
-            return address
-        return f"{address}@{_digest(folder)}"
+        refuse_other_shape(starting_adapter(address, Path(scratch), given), given)
+    return address
 
 
 def begins_a_series(given: Mapping[str, Any], store: Store) -> bool:
@@ -48,9 +43,9 @@ def begins_a_series(given: Mapping[str, Any], store: Store) -> bool:
 
 
 def starting_adapter(address: str, scratch: Path, given: Mapping[str, Any]) -> Path:
-    """The folder of the adapter at an address, pinned or not; UserError when it does not fit the run's parameters, or
-    is another than was pinned."""
-    asked, address = address, PIN.sub("", address)
+    """The folder of the adapter at an address, pinned or not; UserError when it is not one of the run's base, or is
+    another than was pinned."""
+    address = unpinned(address, named="init_adapter")
     found = trained_folder(address, scratch)
     facts = read_trained(found)
     if facts["kind"] != "adapter":
@@ -66,19 +61,21 @@ def starting_adapter(address: str, scratch: Path, given: Mapping[str, Any]) -> P
             f"init_adapter {address} was trained on another revision of the base ({then}) than this run reads ({now}): "
             "set model_revision to that, or start without it."
         )
-    folder = found / "adapter"
+    return found / "adapter"
+
+
+def refuse_other_shape(folder: Path, given: Mapping[str, Any]) -> None:
+    """UserError when the adapter in a folder has another rank or scale than the run is to train."""
     config = json.loads((folder / ADAPTER_CONFIG).read_text())
     for parameter, key in (("lora_r", "r"), ("lora_alpha", "lora_alpha")):
         if config[key] != given[parameter]:
             raise UserError(
-                f"init_adapter {address} has {parameter} {config[key]}, not {given[parameter]}: use that value."
+                f"init_adapter {PIN.sub('', given['init_adapter'])} has {parameter} {config[key]}, not "
+                f"{given[parameter]}: use that value."
             )
-    if asked != address and asked != f"{address}@{_digest(folder)}":
-        raise UserError(f"init_adapter {address} holds another adapter than when this run began: start a new run.")
-    return folder
 
 
-def _digest(folder: Path) -> str:
+def digest_of_adapter(folder: Path) -> str:
     """16 hexadecimal digits that stand for an adapter's weights and settings."""
     total = hashlib.sha256()
     for file in sorted(folder.glob("adapter_*")):

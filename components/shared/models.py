@@ -87,10 +87,19 @@ def load_base(model_name: str, revision: str, *, method: str, precision: str) ->
 
 
 def load_adapter(model: Any, adapter: Path) -> Any:
-    """The base model with the adapter of `adapter` on top, not merged: merging in bf16 can lose small updates."""
+    """The base model with the adapter of `adapter` on top, not merged: merging in bf16 can lose small updates.
+
+    UserError when the adapter does not fit the model.
+    """
     from peft import PeftModel
 
-    return PeftModel.from_pretrained(model, str(adapter)).eval()
+    try:
+        return PeftModel.from_pretrained(model, str(adapter)).eval()
+    except (RuntimeError, ValueError, OSError) as error:
+        if is_out_of_memory(error):
+            raise
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"The adapter in {adapter} does not fit this base ({reason}): give its own base.") from None
 
 
 def _loaded(what: str, load: Callable[..., Any], model_name: str, revision: str, **options: Any) -> Any:

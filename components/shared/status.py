@@ -19,7 +19,7 @@ REPORTS = {  # a run's pages, in the order in which to read them: what each says
     "prepare/card.html": "Data: what was trained on and measured on, and what was left out",
 }
 # kfp.local says SUCCEEDED. KFP hands the exit handler the state that its metadata store has of the run, which may be
-# RUNNING still, as where a pod was killed and so has said nothing there: the run's own record decides then.
+# RUNNING still: where a pod was killed and so has said nothing there, and where the last steps came from the cache.
 OUTCOMES = {
     **dict.fromkeys(("COMPLETE", "CACHED", "SUCCEEDED"), "succeeded"),
     **dict.fromkeys(("CANCELED", "CANCELLED"), "stopped"),
@@ -36,8 +36,9 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
     """
     store, run, attempt = open_store(), run_id_of(run_id, resume_run), this_run() or run_id
     told = recorded(store, run)
-    outcome = OUTCOMES.get(state.upper()) or ("succeeded" if came_to_its_end(told, attempt) else "failed")
-    failure = _file(store, attempt, FAILURE_KEY) if outcome != "succeeded" else None
+    failure = _file(store, attempt, FAILURE_KEY)
+    outcome = outcome_of(state, at_its_end=came_to_its_end(told, attempt), failed=failure is not None)
+    failure = failure if outcome != "succeeded" else None
     status = {
         "run_id": run,
         "attempt": attempt,
@@ -64,6 +65,19 @@ def write_status(run_id: str, resume_run: str, *, state: str, error: str) -> dic
     where = f"{status['failed_step']}: {status['message']}" if failure else status["message"]
     say("finish", f"run {run} {outcome}{f' ({where})' if where else ''}")
     return status
+
+
+def outcome_of(state: str, *, at_its_end: bool, failed: bool) -> str:
+    """How a run ended: succeeded, failed or stopped. state: KFP's word for it.
+
+    at_its_end: what must come last has said in the run's record that it was done. It is never taken from the cache, so
+    that on a cluster a success without that word is none. failed: a step has left its failure, which a further try of
+    its pod may have mended.
+    """
+    known = OUTCOMES.get(state.upper())
+    if known is None or (known == "succeeded" and failed):
+        return "succeeded" if at_its_end else "failed"
+    return known
 
 
 def _resume(attempt: str) -> str:

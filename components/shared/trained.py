@@ -2,19 +2,20 @@
 
 Every form leads to a folder as train writes it: model.json beside `adapter/` or `model/`. A bare PEFT adapter is taken
 as well; what model.json would say is read from its adapter_config.json. A run pins an address once, by version or by
-a mark of what lies there, so that whatever it does twice it does with the same model.
+a digest of what lies there, so that whatever it does twice it does with the same model.
 """
 
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.shared.errors import UserError
+from components.shared.errors import InfraError, UserError
 from components.shared.published import MODELS, current_version, fetch_version, publication
+from components.shared.run import digest_of
 from components.shared.store import DirectoryStore, Store, download_folder, in_bucket, open_store, split_address
 
 MODEL_JSON = "model.json"  # what train says of the model that it hands on, beside adapter/ or model/
@@ -82,34 +83,53 @@ def refuse_path(address: str, *, named: str, store: Store | None = None) -> None
 
 
 def pinned(address: str) -> str:
-    """The address of a model with what it means now: a published name with its version, a run as it is, anywhere else
-    with a mark of names, sizes and times (or ETags) of what lies there; UserError when there is none.
+    """The address of a model with what it means now: a published name with its version, which nobody changes, anything
+    else with a digest of the model's files; UserError when there is none.
     """
     bare = PIN.sub("", address)
     where, prefix = _place(bare, None)
-    if _is_in_store(bare):
-        return prefix if prefix.startswith(f"{MODELS}/") else bare
-    marks = where.fingerprints(f"{prefix}/" if prefix else "")
-    text = "".join(f"{key}\0{mark}\n" for key, mark in sorted(marks.items()))
+    if _is_in_store(bare) and prefix.startswith(f"{MODELS}/"):
+        return prefix
+    marks = _marks(where, f"{prefix}/" if prefix else "")
+    if not marks:
+        raise UserError(f"There is no trained model at {bare}: {FORMS}.")
+    text = "".join(f"{name}\0{mark}\n" for name, mark in sorted(marks.items()))
     return f"{bare}@{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def unpinned(address: str) -> str:
+def _marks(where: Store, folder: str) -> dict[str, str]:
+    """The digest of each file that a model consists of, by name, cards left out.
+
+    In a directory it is that of the contents, which takes no longer than loading them does. In a bucket it is what the
+    server says of them, size and ETag: the first step, which has no need of the weights, would have to fetch them all.
+    """
+    names = [key.removeprefix(folder) for key in where.keys(folder)]
+    of_model = (MODEL_JSON, TRAINED_ON, *(f"{kind}/" for kind in KINDS)) if MODEL_JSON in names else ("adapter_",)
+    chosen = [name for name in names if name.startswith(of_model) and not name.endswith(".md")]
+    if isinstance(where, DirectoryStore):
+        return {name: digest_of(where.root / folder / name) for name in chosen}
+    marks = where.fingerprints(folder)
+    return {name: marks[folder + name] for name in chosen}
+
+
+def unpinned(address: str, named: str = "tuned_model") -> str:
     """The bare address of what `pinned` has pinned; UserError when something else lies there by now."""
     bare = PIN.sub("", address)
     if bare != address and pinned(bare) != address:
-        raise UserError(f"The model at {bare} is another than when this run began: start a new run to evaluate it.")
+        raise UserError(f"{named}: the model at {bare} is another than when this run began: start a new run.")
     return bare
 
 
 def still_meant(given: Mapping[str, Any], known: Mapping[str, Any], parameter: str) -> str:
     """What an earlier attempt at this run took an address for; empty where there was none, or it asked for another.
 
-    given, known: this attempt's parameters, and those in the run's record. A name may mean another version by now.
+    given, known: this attempt's parameters, and those in the run's record. A name may mean another version by now, and
+    at an address another model may lie.
     """
-    asked, then = str(given.get(parameter) or "").strip("/"), str(known.get(parameter) or "")
+    asked, then = PIN.sub("", str(given.get(parameter) or "")).rstrip("/"), str(known.get(parameter) or "")
     same_name = then.startswith(f"{MODELS}/") and then.startswith(f"{asked}/")
-    return then if asked and same_name else ""
+    same_place = then != (bare := PIN.sub("", then)) and bare.rstrip("/") == asked
+    return then if asked and (same_name or same_place) else ""
 
 
 def small_file(address: str, name: str) -> bytes | None:
@@ -171,15 +191,28 @@ def _parts(address: str, store: Store) -> tuple[str, str, str]:
 
 
 def _fetch(store: Store, prefix: str, target: Path, address: str) -> None:
-    """Only what the model consists of: a run's folder also holds what training wrote down."""
-    if store.exists(f"{prefix}/{MODEL_JSON}"):
-        for name in (MODEL_JSON, TRAINED_ON):
-            if store.exists(f"{prefix}/{name}"):
-                store.download(f"{prefix}/{name}", target / name)
-        for kind in KINDS:
-            download_folder(store, f"{prefix}/{kind}", target / kind)
-    elif not store.exists(f"{prefix}/{ADAPTER_CONFIG}") or not download_folder(store, prefix, target):
+    if fetch_trained(store, prefix, target):
+        return
+    if not store.exists(f"{prefix}/{ADAPTER_CONFIG}") or not download_folder(store, prefix, target):
         raise UserError(f"There is no trained model at {address} ({store.uri(prefix)} holds none): {FORMS}.")
+
+
+def fetch_trained(store: Store, prefix: str, target: Path, parts: Sequence[str] = KINDS) -> bool:
+    """Fetch a model as train wrote it below a prefix; False where there is no model.json, InfraError where it is not
+    whole.
+
+    Only model.json, trained_on.json and `parts`: a run's folder also holds what training wrote down.
+    """
+    try:
+        store.download(f"{prefix}/{MODEL_JSON}", target / MODEL_JSON)
+    except KeyError:
+        return False
+    if store.exists(f"{prefix}/{TRAINED_ON}"):
+        store.download(f"{prefix}/{TRAINED_ON}", target / TRAINED_ON)
+    found = {part for part in parts if download_folder(store, f"{prefix}/{part}", target / part)}
+    if not found.intersection(KINDS):
+        raise InfraError(f"{store.uri(prefix)} has {MODEL_JSON} but no adapter/ or model/: files have been lost.")
+    return True
 
 
 def _adopt_adapter(folder: Path, address: str) -> None:

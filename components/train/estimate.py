@@ -93,7 +93,8 @@ def estimate(shape: Shape, load: Load, given: Mapping[str, Any], *, steps: int, 
     seconds = {"train": STARTUP_SECONDS + sum(phases.values())}
     if given["use_filter"]:
         drawn = given["max_candidate_samples"] * given["filter_samples"]
-        seconds = {"filter": STARTUP_SECONDS + _drawing_seconds(shape, load, drawn, device, adapter=False), **seconds}
+        drawing = _drawing_seconds(shape, load, drawn, device, adapter=bool(given["init_adapter"]))
+        seconds = {"filter": STARTUP_SECONDS + drawing, **seconds}
     drawn = given["num_eval_examples"] * given["eval_k"]
     both = sum(_drawing_seconds(shape, load, drawn, device, adapter=tuned) for tuned in (False, load.method != "full"))
     seconds["evaluate"] = STARTUP_SECONDS + both

@@ -12,7 +12,7 @@ from typing import Any
 from peft import load_peft_weights, set_peft_model_state_dict
 
 from components.shared.errors import UserError
-from components.shared.initial import starting_adapter
+from components.shared.initial import refuse_other_shape, starting_adapter
 from components.shared.progress import say
 
 
@@ -20,7 +20,9 @@ def start_from_adapter(policy: Any, given: Mapping[str, Any]) -> None:
     """Give the policy's adapter the weights of init_adapter; UserError when the layers are not the same."""
     address = given["init_adapter"]
     with tempfile.TemporaryDirectory(prefix="grpo-adapter-") as scratch:
-        weights = load_peft_weights(str(starting_adapter(address, Path(scratch), given)), device="cpu")
+        folder = starting_adapter(address, Path(scratch), given)
+        refuse_other_shape(folder, given)
+        weights = load_peft_weights(str(folder), device="cpu")
         loaded: Any = set_peft_model_state_dict(policy, weights)
     lacking = [name for name in loaded.missing_keys if "lora_" in name]
     if loaded.unexpected_keys or lacking:

@@ -26,6 +26,8 @@ class SmallKfp:
         self.runs: dict[str, Any] = {}
         self.schedules: list[dict[str, Any]] = []
         self.pipelines: dict[str, str] = {}  # display name: id
+        self.of_profile: dict[str, dict[str, str]] = {"": self.pipelines}  # the same by namespace, empty: shared by all
+        self.namespaces: dict[str, str] = {}  # of experiments
         self.versions: list[dict[str, str]] = []
         self.states: list[str] = []  # those that a run that was started will be in, one a question; then the last
         self.refuse: tuple[int, str] | None = None
@@ -33,7 +35,8 @@ class SmallKfp:
     def bodies(self, path: str) -> list[Any]:
         return [body for method, sent_to, body in self.sent if method == "POST" and sent_to == API + path]
 
-    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+    def answer(self, method: str, path: str, body: Any, namespace: str = "") -> tuple[int, Any]:
+        """namespace: that of the query, by which pipelines are listed."""
         path = path.removeprefix(API)
         if path == "/healthz":
             return 200, self.health
@@ -41,11 +44,16 @@ class SmallKfp:
             return self.refuse[0], {"error": "refused", "message": self.refuse[1], "code": 3}
         if path == "/experiments":
             return 200, {"experiment_id": "e1", **(body or {})} if method == "POST" else {}
+        if path == "/runs" and method == "GET":
+            return 200, {"runs": list(self.runs.values())}
         if path == "/runs":
             self.runs["r1"] = {"run_id": "r1", "state": "PENDING", **body}
             return 200, self.runs["r1"]
+        if path.startswith("/experiments/"):
+            experiment = path.rpartition("/")[2]
+            return 200, {"experiment_id": experiment, "namespace": self.namespaces.get(experiment, "")}
         if path.startswith("/pipelines"):
-            return self.of_pipelines(method, path, body)
+            return self.of_pipelines(method, path, body, namespace)
         if path.startswith("/runs/"):
             run = self.runs.get(path.rpartition("/")[2])
             if run and self.states:
@@ -55,18 +63,23 @@ class SmallKfp:
             return 200, {"recurring_run_id": "s1", **body} if method == "POST" else {"recurringRuns": self.schedules}
         return 200, {}
 
-    def of_pipelines(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Pipelines are made by name; a version is a file that is uploaded under a name."""
+    def of_pipelines(self, method: str, path: str, body: Any, namespace: str) -> tuple[int, Any]:
+        """Pipelines are made by name, one in a namespace; a version is a file that is uploaded under a name."""
         if path == "/pipelines" and method == "POST":
-            self.pipelines[body["display_name"]] = f"p{len(self.pipelines) + 1}"
-            return 200, {"pipeline_id": self.pipelines[body["display_name"]]}
+            known = self.of_profile.setdefault(body.get("namespace") or "", {})
+            if body["display_name"] in known:
+                return 409, {"message": f"The name {body['display_name']} already exist", "code": 6}
+            known[body["display_name"]] = f"p{sum(map(len, self.of_profile.values())) + 1}"
+            return 200, {"pipeline_id": known[body["display_name"]]}
         if path == "/pipelines":
-            return 200, {"pipelines": [{"pipeline_id": i, "display_name": n} for n, i in self.pipelines.items()]}
+            known = self.of_profile.get(namespace, {})
+            return 200, {"pipelines": [{"pipeline_id": i, "display_name": n} for n, i in known.items()]}
         if path == "/pipelines/upload_version":
             version = {"pipeline_version_id": f"v{len(self.versions) + 1}", "display_name": body["name"]}
             self.versions.append({**version, "pipeline_id": body["pipelineid"]})
             return 200, version
-        return 200, {"pipeline_versions": self.versions}
+        mine = [version for version in self.versions if f"/{version['pipeline_id']}/" in path]
+        return 200, {"pipeline_versions": mine}
 
 
 @contextmanager
@@ -85,7 +98,7 @@ def small_kfp(tls: ssl.SSLContext | None = None) -> Iterator[SmallKfp]:
                 body = json.loads(data) if length else None
             kfp.tokens.add(self.headers.get("Authorization") or "")
             kfp.sent.append((self.command, path, body))
-            status, answer = kfp.answer(self.command, path, body)
+            status, answer = kfp.answer(self.command, path, body, parse_qs(query).get("namespace", [""])[0])
             data = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -114,6 +114,26 @@ def test_the_secret_for_kfps_own_store_is_made_from_kfps(kubectl: Kubectl, names
     }
 
 
+def test_a_profile_uses_its_own_keys_for_kfps_store(kubectl: Kubectl) -> None:
+    """KFP's would open the artifacts of all profiles to each."""
+    kubectl.knows(["kubeflow", "team-a"], {"kubeflow/mlpipeline-minio-artifact": THEIRS})
+    done = kubectl.deploy(OVERLAY="kubeflow-multiuser,seaweedfs", NAMESPACE="team-a")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("Namespace team-a has no Secret mlpipeline-minio-artifact: name a profile's")
+    own = {"accesskey": "b3du", "secretkey": "c2VjcmV0"}
+    both = {"kubeflow/mlpipeline-minio-artifact": THEIRS, "team-a/mlpipeline-minio-artifact": own}
+    kubectl.knows(["kubeflow", "team-a"], both)
+    done = kubectl.deploy(OVERLAY="kubeflow-multiuser,seaweedfs", NAMESPACE="team-a")
+    assert done.returncode == 0, done.stderr
+    assert kubectl.secret("team-a/grpo-code-store") == {
+        "S3_ENDPOINT": "seaweedfs.kubeflow:9000",
+        "S3_SECURE": "false",
+        "S3_ACCESS_KEY": "own",
+        "S3_SECRET_KEY": "secret",
+        "GRPO_STORE": "s3://mlpipeline/private/team-a/grpo-code",
+    }
+
+
 def test_a_secret_that_is_there_stays(kubectl: Kubectl) -> None:
     own = {"S3_ENDPOINT": "cw=="}
     kubectl.knows(["kubeflow"], {"kubeflow/mlpipeline-minio-artifact": THEIRS, "kubeflow/grpo-code-store": own})

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cli import endpoint as module
+from cli import namespaces
 from cli.endpoint import Endpoint
 from cli.main import main
 from components.shared.errors import InfraError, UserError
@@ -41,6 +42,20 @@ def test_in_a_pod_the_service_and_the_projected_token_are_found(monkeypatch, tmp
         kfp.tokens.clear()
         assert Endpoint.of(token="given").health.multi_user
         assert kfp.tokens == {"Bearer given"}
+
+
+def test_in_a_pod_of_a_profile_the_namespace_is_the_pods(monkeypatch, tmp_path):
+    """As in a notebook, where nothing is set."""
+    file = tmp_path / "namespace"
+    file.write_text("team\n")
+    monkeypatch.setattr(namespaces, "POD_NAMESPACE_FILE", file)
+    with small_kfp() as kfp:
+        kfp.health["multi_user"] = True
+        assert Endpoint.of(kfp.url).namespace_of_runs == "team"
+        assert Endpoint.of(kfp.url, namespace="given").namespace_of_runs == "given"
+        Endpoint.of(kfp.url).check_profile()
+        kfp.health["multi_user"] = False
+        assert Endpoint.of(kfp.url).namespace_of_runs is None
 
 
 @pytest.fixture(scope="module")

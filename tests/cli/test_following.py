@@ -104,3 +104,24 @@ def test_a_run_is_followed_from_its_start_to_its_end(capsys, monkeypatch, end, c
     shown = capsys.readouterr().out
     assert "Started run r1" in shown
     assert words in shown
+
+
+def test_a_token_that_expires_ends_the_watching_and_not_the_run(capsys, monkeypatch):
+    monkeypatch.setattr(following, "SECONDS", 0.05)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    with small_kfp() as kfp:
+        kfp.runs["r1"] = {"run_id": "r1", "state": "RUNNING"}
+        asked = kfp.answer
+
+        def answer(method, path, *more):
+            if sum(sent.endswith("/runs/r1") for _, sent, _ in kfp.sent) > 2:
+                kfp.refuse = (401, "Jwt is expired")
+            return asked(method, path, *more)
+
+        kfp.answer = answer
+        with pytest.raises(SystemExit) as ended:
+            main(["watch", "r1", "--endpoint", kfp.url, "--token", "t"])
+    shown = capsys.readouterr()
+    assert ended.value.code == 2
+    assert "Stopped watching; the run goes on: python pipeline.py watch r1" in shown.out + shown.err
+    assert "does not accept this token (HTTP 401; it said: Jwt is expired): set KFP_TOKEN to a fresh" in shown.err

@@ -8,8 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from cli.cluster import Cluster
+from cli.endpoint import Endpoint
 from cli.main import main
-from cli.pods import archived_logs, logs, newest_line
+from cli.pods import archive_of, archived_logs, logs, newest_line
 from cli.uploading import PIPELINE
 from components.shared.store import open_store
 from tests.buckets import own_bucket
@@ -133,3 +134,31 @@ def test_the_verb_finds_in_the_bucket_what_no_pod_has(archive, capsys):
     assert f"There are no logs of run {RUN}, step evaluate, here" in capsys.readouterr().err
     assert call("logs", RUN, "tarin") == 2
     assert "There is no step 'tarin'" in capsys.readouterr().err
+
+
+class Launcher:
+    """A cluster with KFP's settings in namespace team alone."""
+
+    def get(self, kind, name, namespace):
+        assert (kind, name) == ("configmaps", "kfp-launcher")
+        return {"data": {"defaultPipelineRoot": "minio://theirs/root"}} if namespace == "team" else None
+
+
+@pytest.mark.parametrize(
+    ("several", "profile", "at_hand", "root"),
+    [
+        (False, "", None, "s3://mlpipeline/v2/artifacts"),
+        (False, "", Launcher(), "s3://mlpipeline/v2/artifacts"),
+        (True, "other", None, "s3://mlpipeline/private-artifacts/other/v2/artifacts"),
+        (True, "other", Launcher(), "s3://mlpipeline/private-artifacts/other/v2/artifacts"),
+        (True, "team", Launcher(), "minio://theirs/root"),
+    ],
+)
+def test_where_a_run_has_its_logs_that_names_no_root(kfp, several, profile, at_hand, root):
+    kfp.health["multi_user"] = several
+    kfp.namespaces["e1"] = profile
+    kfp.runs[RUN] = {"run_id": RUN, "experiment_id": "e1", "runtime_config": {"parameters": {}}}
+    assert archive_of(Endpoint.of(namespace="mine"), RUN, at_hand) == (root, PIPELINE)
+    spec = {"pipelineInfo": {"name": "evaluate-only"}}
+    kfp.runs[RUN] |= {"pipeline_spec": {"pipeline_spec": spec}, "runtime_config": {"pipeline_root": "s3://own"}}
+    assert archive_of(Endpoint.of(namespace="mine"), RUN, at_hand) == ("s3://own", "evaluate-only")

@@ -66,6 +66,26 @@ def test_what_kfp_refuses_is_one_sentence(kfp, refused):
     assert "set KFP_TOKEN" in refused(f"run {STORED}")
 
 
+@pytest.mark.parametrize(
+    ("verb", "kind", "told"), [("create", "experiments", "create experiments"), ("list", "jobs", "list recurring runs")]
+)
+def test_whom_kfp_does_not_allow_it_is_told_who_they_are_and_where(kfp, refused, verb, kind, told):
+    """Words of a KFP 2.17.0."""
+    kfp.health["multi_user"] = True
+    said = (
+        "List failed: Check if you have permission to access namespace other: failed to authorize with API: "
+        "PermissionDenied: User 'system:serviceaccount:team:default-editor' is not authorized with reason: (request: "
+        f"&ResourceAttributes{{Namespace:other,Verb:{verb},Group:pipelines.kubeflow.org,Version:v1beta1,"
+        f"Resource:{kind},Subresource:,Name:,FieldSelector:nil,LabelSelector:nil,}}): Unauthorized access"
+    )
+    kfp.refuse = (403, said)
+    assert refused("schedule list --token t --namespace other") == (
+        f"Kubeflow Pipelines at {kfp.url} does not let system:serviceaccount:team:default-editor {told} in namespace "
+        "other: name the namespace of a profile of yours with --namespace or KFP_NAMESPACE, or set KFP_TOKEN to a "
+        "token of an account that may."
+    )
+
+
 def test_an_api_that_fails_or_is_away_is_no_mistake_of_the_user(kfp, call, monkeypatch):
     kfp.refuse = (503, "database is away")
     code, _, err = call(f"run {STORED}")

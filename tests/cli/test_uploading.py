@@ -67,3 +67,14 @@ def test_a_second_upload_is_a_new_version_of_the_same_pipeline_and_the_same_one_
     assert first[1].endswith("/#/pipelines/details/p1/version/v1")
     assert again[1] == first[1]
     assert other[1].endswith("/#/pipelines/details/p1/version/v2")
+
+
+def test_a_profile_has_a_pipeline_of_its_own(kfp, call):
+    """One of the same name that all users share, or of another profile, is another."""
+    kfp.health["multi_user"] = True
+    kfp.pipelines[PIPELINE] = "shared"
+    first, again, other = (call(f"upload --namespace {each}")[1] for each in ("team-a", "team-a", "team-b"))
+    assert kfp.of_profile == {"": {PIPELINE: "shared"}, "team-a": {PIPELINE: "p2"}, "team-b": {PIPELINE: "p3"}}
+    assert [version["pipeline_id"] for version in kfp.versions] == ["p2", "p3"]
+    assert again == first.replace("Uploaded", "There already:")
+    assert other.startswith("Uploaded")

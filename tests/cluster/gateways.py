@@ -9,6 +9,13 @@ from pathlib import Path
 from tests.cluster.cluster import ROOT, Cluster
 from tests.cluster.pods import make_pod
 
+# What a gateway of Kubeflow's own asks for, tells KFP, and where it has it.
+ISTIO = {
+    "AUDIENCE": "istio-ingressgateway.istio-system.svc.cluster.local",
+    "USER_HEADER": "kubeflow-userid",
+    "PREFIX": "/pipeline",
+}
+
 
 @contextlib.contextmanager
 def gateway_to_kfp(cluster: Cluster, image: str, folder: Path, **settings: str) -> Iterator[tuple[str, Path]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.gateways import ISTIO
 
 EDITOR = "default-editor"  # the account of a profile's notebooks and runs
 SECRET = "mlpipeline-minio-artifact"
@@ -28,6 +29,12 @@ def profile_of_its_own(cluster: Cluster) -> Iterator[str]:
             yield name
         finally:
             cluster.kubectl("delete", "clusterrole", role)
+
+
+def token_of(cluster: Cluster, profile: str) -> str:
+    """A token of the profile's account for Kubeflow's gateway, by the command of docs/kubernetes.md."""
+    audience = f"--audience={ISTIO['AUDIENCE']}"
+    return cluster.kubectl("create", "token", EDITOR, "-n", profile, audience).strip()
 
 
 def _rights(namespace: str, role: str) -> list[dict[str, Any]]:

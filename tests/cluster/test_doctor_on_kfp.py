@@ -22,6 +22,7 @@ from tests.cluster.installation import ACCESS, BUCKET, SANDBOX, secret
 from tests.cluster.kfp_runs import SPACE, Kfp, refusal, scaled
 from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, SECRETS, KfpCase
 from tests.cluster.record import evict
+from tests.kfp_at_hand import for_a_single_user
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
 AGENT, CONTROLLER = "deployment/ml-pipeline-persistenceagent", "deployment/workflow-controller"
@@ -30,8 +31,7 @@ AGENT, CONTROLLER = "deployment/ml-pipeline-persistenceagent", "deployment/workf
 @pytest.fixture(scope="module")
 def kfp(cluster: Cluster, doctor_images: dict[str, str], installed: tuple[str, str]) -> Iterator[Kfp]:
     """Every case's run, started; the runs and all that they used are gone afterwards."""
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    for_a_single_user()
     from kfp import Client
 
     space, contained = installed

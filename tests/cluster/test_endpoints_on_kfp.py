@@ -5,7 +5,6 @@ and tokens (gateway.py) stands for an installation's own.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,9 +17,17 @@ from tests.cluster.cluster import ROOT, Cluster, forwarded
 from tests.cluster.gateway import AUDIENCE
 from tests.cluster.gateways import gateway_to_kfp
 from tests.cluster.pods import Ended, make_pod, run_pod
+from tests.kfp_at_hand import for_a_single_user
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(900)]
-ADDED = ("click", "cronsim", "kfp-kubernetes", "kubernetes", "rich")  # what the command line has over prepare's image
+ADDED = (
+    "click",
+    "cronsim",
+    "kfp-kubernetes",
+    "kubernetes",
+    "python-dotenv",
+    "rich",
+)  # what the command line has over prepare's image
 DOCKERFILE = """
 FROM {base}
 USER 0
@@ -33,8 +40,7 @@ TOKENS = "/var/run/secrets/kubeflow/pipelines"
 
 @pytest.fixture(scope="module", autouse=True)
 def _kfp() -> None:
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    for_a_single_user()
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +78,7 @@ def in_a_pod(cluster: Cluster, space: str, image: str, *words: str, env: dict[st
     pod = make_pod("command-line", image, ["python", "pipeline.py", *words])
     pod["spec"]["automountServiceAccountToken"] = True
     container = pod["spec"]["containers"][0]
+    container["imagePullPolicy"] = "Always"  # its tag is the same at every build
     container["env"] = [{"name": name, "value": value} for name, value in {"HOME": "/tmp", "TAG": "1", **env}.items()]
     for name, volume in more.items():
         pod["spec"]["volumes"].append({"name": name, **volume[1]})

@@ -5,7 +5,6 @@ with the same rewards and losses, whatever happened to its pods.
 """
 
 import json
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +15,7 @@ from tests.cluster.conftest import Images
 from tests.cluster.kfp_place import SHORT, Place, as_options, place_of_its_own
 from tests.cluster.kfp_runs import SPACE
 from tests.cluster.record import evict
+from tests.kfp_at_hand import for_a_single_user
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(1800)]
 MODEL = "kfp-test"  # published in a store of the tests' own
@@ -32,8 +32,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 
 @pytest.fixture(scope="module")
 def place(cluster: Cluster, images: Images, sandbox: str) -> Iterator[Place]:
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
+    for_a_single_user()
     with place_of_its_own(cluster, images) as found:
         yield found
 
@@ -94,6 +93,19 @@ def test_an_unchanged_run_ends_early(place: Place, filtered: str) -> None:
     assert [place.had_pods(run, step) for step in ("unchanged", "train")] == [True, False]
     assert place.outcome(run) == "succeeded"
     assert filtered in place.store.read(f"runs/{run}/status.html").decode()
+
+
+def test_where_training_is_reused_the_last_page_says_whose_results_these_are(place: Place) -> None:
+    runs = []
+    for reused in (False, True):
+        run = place.run("--cache-training")
+        assert place.ended(run) == "SUCCEEDED", place.why(run)
+        assert [place.had_pods(run, step) for step in ("train", "evaluate")] == [not reused] * 2
+        assert place.had_pods(run, "reused")
+        assert place.outcome(run) == "succeeded"
+        runs.append(run)
+    page = place.store.read(f"runs/{runs[1]}/status.html").decode()
+    assert f'href="../{runs[0]}/status.html"' in page
 
 
 def test_what_was_published_is_evaluated_alone(place: Place, filtered: str) -> None:

@@ -30,6 +30,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     return Compiled(file)
 
 
+@pytest.fixture(scope="module")
+def reusing(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    file = tmp_path_factory.mktemp("compiled") / "pipeline.yaml"
+    write_pipeline(file, Fixed(Pods(), cache_training=True))
+    return Compiled(file)
+
+
 def results_of(step: Step, **parameters: str) -> Results:
     """What a step that has succeeded hands on."""
     outputs = step.executor_input(f"s3://bucket/{step.name}")["outputs"]
@@ -69,6 +76,21 @@ def walked(compiled: Compiled, fails: str = "", unchanged_since: str = "", **giv
 )
 def test_the_steps_that_a_run_takes(compiled: Compiled, given: dict, steps: list[str]) -> None:
     assert list(walked(compiled, **given)) == steps
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ({}, ["train", "evaluate", "reused", "finish"]),
+        ({"publish_as": "x"}, ["train", "evaluate", "publish", "finish"]),
+        ({"unchanged_since": "old"}, ["unchanged", "finish"]),
+        ({"fails": "evaluate"}, ["train", "evaluate", "finish"]),
+    ],
+)
+def test_where_training_may_be_reused_the_last_step_before_the_end_is_one_that_runs(
+    reusing: Compiled, given: dict, steps: list[str]
+) -> None:
+    assert list(walked(reusing, **given))[3:] == steps
 
 
 def test_a_step_gets_what_those_before_it_hand_on(compiled: Compiled) -> None:

@@ -15,16 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.endpoint import Endpoint
 from tests.cluster.cluster import ROOT, Cluster, forwarded
 from tests.cluster.conftest import Images, deploy
-from tests.cluster.gateways import gateway_to_kfp
-from tests.cluster.profile import EDITOR, profile_of_its_own
+from tests.cluster.gateways import ISTIO, gateway_to_kfp
+from tests.cluster.profile import profile_of_its_own, token_of
 from tests.cluster.test_deploying import claimed
 from tests.cluster.walkthrough import looked_at, parts, run_followed, script, steps
+from tests.kfp_at_hand import for_a_single_user, for_several_users
 
 pytestmark = [pytest.mark.kfp, pytest.mark.cluster, pytest.mark.timeout(2400)]
-ISTIO_AUDIENCE = "istio-ingressgateway.istio-system.svc.cluster.local"
 KIND, KUBEFLOW = "From nothing to a run: on kind", "From nothing to a run: on Kubeflow"
 FIRST = 4  # the step after the cluster, KFP and the images
 LAST = {KIND: 11, KUBEFLOW: 9}
@@ -92,18 +91,10 @@ def volume_for_minio(cluster: Cluster, images: Images) -> Iterator[None]:
         yield
 
 
-def kfp_serves_several_users() -> bool:
-    """Whether the Kubeflow Pipelines at hand does; skips where there is none."""
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("no Kubeflow Pipelines: KFP_ENDPOINT is not set")
-    return Endpoint.of().health.multi_user
-
-
 @pytest.fixture
 def kfp_namespace(cluster: Cluster, images: Images, sandbox: str) -> Iterator[None]:
     """What is deployed for runs in namespace kubeflow is gone afterwards."""
-    if kfp_serves_several_users():
-        pytest.skip("this Kubeflow Pipelines serves several users, whose runs are in other namespaces")
+    for_a_single_user()
     yield
     cluster.run("make", "undeploy", timeout=600)
     cluster.kubectl("-n", "kubeflow", "delete", "secret", "grpo-code-store", "--ignore-not-found")
@@ -113,8 +104,7 @@ def kfp_namespace(cluster: Cluster, images: Images, sandbox: str) -> Iterator[No
 @pytest.fixture
 def profile(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
     """The namespace of a profile, as Kubeflow makes one."""
-    if not kfp_serves_several_users():
-        pytest.skip("this Kubeflow Pipelines serves a single user: there are no profiles")
+    for_several_users()
     with profile_of_its_own(cluster) as name:
         yield name
         cluster.run("make", "undeploy", timeout=600)
@@ -183,16 +173,15 @@ def test_the_same_with_profiles_behind_a_gateway(
 ) -> None:
     """What stands in for Kubeflow around its Pipelines is the gateway and what makes a profile's namespace."""
     name, (_, store, pages) = f"test-{ports[0]}", ports
-    settings = {"AUDIENCE": ISTIO_AUDIENCE, "USER_HEADER": "kubeflow-userid", "PREFIX": "/pipeline"}
     with (
-        gateway_to_kfp(cluster, python_image, tmp_path, **settings) as (space, authority),
+        gateway_to_kfp(cluster, python_image, tmp_path, **ISTIO) as (space, authority),
         forwarded(cluster, space, "gateway", 443) as port,
     ):
         text = kubeflow_script(port, store, pages, name, profile)
         try:
             printed = walked(cluster, images, text, tmp_path, KFP_CA_CERT=str(authority))
         finally:
-            token = cluster.kubectl("create", "token", EDITOR, "-n", profile, f"--audience={ISTIO_AUDIENCE}").strip()
+            token = token_of(cluster, profile)
             where = {"KFP_ENDPOINT": f"https://localhost:{port}/pipeline", "KFP_CA_CERT": str(authority)}
             forget_schedules(name, {**cluster.environment, **where, "KFP_TOKEN": token, "KFP_NAMESPACE": profile})
     assert "FAIL" not in printed[7], printed[7]

@@ -14,14 +14,21 @@ from typing import Any
 import pytest
 import torch
 
-from components.filter import base, cache
+from components.filter import cache, policy
 from components.filter.cache import Sample
 from components.filter.learnable import advice, count, learnable, outlook, shortage
 from components.filter.learnable import run as run_filter
 from components.shared import kept
+from components.shared.batches import sample
 from components.shared.errors import UserError
+from components.shared.models import load_adapter, load_model, load_tokenizer
 from components.shared.problem import FILTER_COUNTS, KEPT, PROBLEMS, read_problems, training_problems, write_problems
+from components.shared.sampling import Sampling
+from components.shared.sandbox import SandboxClient
+from components.shared.store import open_store, upload_folder
+from components.shared.trained import pinned
 from tests.conftest import ROOT, demo_problems
+from tests.evaluate.trained import with_adapter
 
 Filter = Callable[..., Path]
 DRAWN_BEFORE = "of them drawn by runs before"
@@ -40,7 +47,8 @@ def settings() -> dict[str, Any]:
     """The step's parameters for the demo."""
     preset = tomllib.loads((ROOT / "demo/parameters.toml").read_text())
     return {
-        "model_name": str(ROOT / "demo/model"), "model_revision": "", "precision": "auto", "use_chat_template": False,
+        "model_name": str(ROOT / "demo/model"), "model_revision": "", "init_adapter": "", "method": "lora",
+        "precision": "auto", "use_chat_template": False,
         "temperature": 1.0, "top_p": 1.0, "max_completion_length": 48, "filter_samples": 4, "filter_all_samples": False,
         "max_train_samples": 100, "num_generations": 8, "batch_size": 32, "seed": preset["seed"], "threads": 1,
         "sandbox_url": "http://127.0.0.1:9", "test_timeout_s": 2.0, "infra_limit": 0.02, "code_version": "v1",
@@ -147,7 +155,7 @@ def test_samples_are_reused_as_long_as_nothing_they_depend_on_changes(
     first = counts_of(filtered("first"))
     assert first["reused"] == 0
     capsys.readouterr()
-    monkeypatch.setattr(base, "load_model", None)  # nothing is drawn, so no model is loaded
+    monkeypatch.setattr(policy, "load_base", None)  # nothing is drawn, so no model is loaded
     again = counts_of(filtered("again", code_version="v2", num_generations=4, max_train_samples=3, infra_limit=0.5))
     assert again["reused"] == again["samples"] == first["samples"]
     assert f"{first['samples']} {DRAWN_BEFORE}" in capsys.readouterr().out
@@ -175,18 +183,54 @@ def test_what_overlaps_is_reused_and_the_rest_is_drawn(filtered: Filter, source:
     [
         {"temperature": 0.9}, {"top_p": 0.9}, {"max_completion_length": 47}, {"use_chat_template": True}, {"seed": 1},
         {"model_name": "other"}, {"model_revision": "abc"}, {"precision": "bf16"}, {"test_timeout_s": 3.0},
+        {"method": "qlora"},
     ],
 )  # fmt: skip
 def test_what_samples_depend_on_is_in_the_key(settings: dict[str, Any], change: dict[str, Any]) -> None:
-    assert cache.context_key({**settings, **change}, "judge") != cache.context_key(settings, "judge")
+    assert cache.context_key({**settings, **change}, "judge", None) != cache.context_key(settings, "judge", None)
 
 
 def test_the_judge_and_the_code_are_in_the_key(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    before = cache.context_key(settings, "judge")
-    assert cache.context_key(settings, "another judge") != before
-    assert cache.context_key({**settings, "precision": "fp32"}, "judge") == before  # what auto is on a CPU
+    before = cache.context_key(settings, "judge", None)
+    assert cache.context_key(settings, "another judge", None) != before
+    assert cache.context_key({**settings, "precision": "fp32"}, "judge", None) == before  # what auto is on a CPU
     monkeypatch.setattr(kept, "CODE", kept.CODE[:-1])
-    assert cache.context_key(settings, "judge") != before
+    assert cache.context_key(settings, "judge", None) != before
+
+
+def test_with_an_adapter_samples_are_those_of_the_policy_that_training_starts_from(
+    filtered: Filter, source: Path, settings: dict[str, Any], tmp_path: Path, store_root: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """An adapter that moves the demo's model a little, found in the store as on a cluster; drawn without merging."""
+    torch.manual_seed(0)  # of the half of the adapter that is drawn
+    upload_folder(open_store(), "runs/before/train", with_adapter(tmp_path / "moved", scale=0.05))
+    weights = store_root / "runs/before/train/adapter"
+    problems = read_problems(source / PROBLEMS)[:24]
+    write_problems(source / PROBLEMS, problems)
+    of_base = read_problems(filtered("base") / KEPT)
+    of_policy = filtered("policy", init_adapter="runs/before")
+    assert "filter: draws from what training starts from: the base with the adapter runs/before" in (
+        capsys.readouterr().out
+    )
+    assert counts_of(of_policy)["init_adapter"] == "runs/before"
+    assert counts_of(of_policy)["reused"] == 0, "no sample of the base is taken for one of the policy"
+    assert read_problems(of_policy / KEPT) != of_base
+    tokenizer = load_tokenizer(settings["model_name"], "", use_chat_template=False)
+    moved = load_adapter(load_model(settings["model_name"], "", torch.float32), weights)
+    expected = sample(moved, tokenizer, problems, Sampling.from_parameters(settings), samples=2, seed=settings["seed"])
+    key = cache.context_key(settings, SandboxClient.from_setting("").version(), weights)
+    samples = cache.Cache(open_store(), key).read(problems)
+    for problem, drawn in zip(problems, expected, strict=True):
+        found = samples[cache.digest_of_problem(problem)]
+        assert [found[number].completion for number in range(2)] == [one.text for one in drawn]
+    again = counts_of(filtered("again", init_adapter=pinned(str(weights.parent))))
+    assert again["reused"] == again["samples"], "the same weights, wherever they lie"
+    with (weights / "adapter_model.safetensors").open("ab") as file:
+        file.write(b" ")
+    assert cache.context_key(settings, SandboxClient.from_setting("").version(), weights) != key
+    with pytest.raises(UserError, match=r"was trained on '.*model', not on model_name 'other'"):
+        filtered("other", init_adapter="runs/before", model_name="other")
 
 
 def test_a_damaged_object_of_the_cache_is_left_out(

@@ -1,6 +1,5 @@
 """What a real Kubeflow Pipelines makes of what is sent; needs $KFP_ENDPOINT, and leaves nothing behind there."""
 
-import os
 import subprocess
 import sys
 import uuid
@@ -12,6 +11,7 @@ from cli.endpoint import Endpoint
 from cli.main import main
 from cli.parameters import merged, pipeline_parameters
 from components.shared.errors import UserError
+from tests.kfp_at_hand import for_a_single_user
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STORED = (
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.kfp
 
 @pytest.fixture(scope="module")
 def endpoint() -> Endpoint:
-    if not os.environ.get("KFP_ENDPOINT"):
-        pytest.skip("KFP_ENDPOINT is not set: there is no Kubeflow Pipelines to ask")
+    for_a_single_user()
     return Endpoint.of()
 
 

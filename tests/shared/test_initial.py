@@ -11,6 +11,7 @@ from components.shared.initial import pinned_adapter, starting_adapter
 from components.shared.manifest import MANIFEST, facts_of
 from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE
 from components.shared.store import open_store
+from components.shared.trained import pinned
 
 GIVEN = merged({"model_name": "some/base", "model_revision": "abc", "lora_r": 4, "lora_alpha": 8})
 
@@ -45,17 +46,17 @@ def store(store_root, monkeypatch):
         ("", ""),
         ("models/nightly", "models/nightly/one"),
         ("models/nightly/two", "models/nightly/two"),
-        ("runs/three", "runs/three"),
     ],
 )
 def test_a_name_is_pinned_to_its_version(store, address, pinned):
     assert pinned_adapter({**GIVEN, "init_adapter": address}) == pinned
 
 
-def test_a_directory_is_pinned_by_its_contents(store, store_root):
-    folder = str(store_root / "runs/three/train")
-    first = pinned_adapter({**GIVEN, "init_adapter": folder})
-    assert first.startswith(f"{folder}@")
+@pytest.mark.parametrize("address", ["runs/three", "{store}/runs/three/train"])
+def test_what_a_run_or_a_directory_holds_is_pinned_by_its_contents(store, store_root, address):
+    address = address.format(store=store_root)
+    first = pinned_adapter({**GIVEN, "init_adapter": address})
+    assert first.startswith(f"{address}@")
     assert pinned_adapter({**GIVEN, "init_adapter": first}) == first
     store.write("runs/three/train/adapter/adapter_model.safetensors", b"others")
     assert pinned_adapter({**GIVEN, "init_adapter": first}) != first
@@ -104,7 +105,7 @@ def test_a_further_attempt_starts_from_what_the_first_one_did(store, monkeypatch
     readiness.keep({**given, **read})
     store.write("models/nightly/current", b"two\n")
     assert readiness.pinned(given)["init_adapter"] == "models/nightly/one"
-    assert readiness.pinned({**given, "init_adapter": "runs/three"})["init_adapter"] == "runs/three"
+    assert readiness.pinned({**given, "init_adapter": "runs/three"})["init_adapter"] == pinned("runs/three")
     monkeypatch.setenv(RUN_VARIABLE, "later")
     assert readiness.pinned(given)["init_adapter"] == "models/nightly/two"
     assert readiness.pinned({**given, "resume_run": "run"})["init_adapter"] == "models/nightly/one"
@@ -115,5 +116,5 @@ def test_another_adapter_at_the_address_is_not_taken_for_the_one_that_was_pinned
     pinned = pinned_adapter(given)
     assert starting_adapter(pinned, tmp_path, given).name == "adapter"
     store.write("runs/three/train/adapter/adapter_model.safetensors", b"others")
-    with pytest.raises(UserError, match="holds another adapter than when this run began"):
+    with pytest.raises(UserError, match=r"init_adapter: the model at .* is another than when this run began"):
         starting_adapter(pinned, tmp_path, given)

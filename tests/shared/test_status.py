@@ -4,10 +4,13 @@ import json
 
 import pytest
 
+from cli.parameters import merged
+from components import readiness
 from components.shared.errors import UserError, reported
 from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE, done, record
 from components.shared.status import UNKNOWN, write_status
 from components.shared.store import open_store
+from components.unchanged import credit
 
 
 @pytest.fixture
@@ -89,6 +92,59 @@ def test_where_kfp_does_not_know_the_record_of_this_attempt_decides(pod, monkeyp
     assert write_status("kfp-2", "kfp-1", state="RUNNING", error="")["outcome"] == outcome
     monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-3")
     assert write_status("kfp-3", "kfp-1", state="RUNNING", error="")["outcome"] == "failed", "another attempt"
+
+
+@pytest.mark.parametrize(
+    ("state", "at_its_end", "failed", "outcome"),
+    [
+        ("COMPLETE", True, False, "succeeded"),
+        ("COMPLETE", True, True, "succeeded"),  # a further try of the pod that had failed did it
+        ("COMPLETE", False, True, "failed"),
+        ("SUCCEEDED", False, False, "succeeded"),  # kfp.local, whose cache leaves no word in the record either
+        ("RUNNING", True, True, "succeeded"),
+        ("RUNNING", False, True, "failed"),
+        ("FAILED", True, False, "failed"),  # a step's results were not kept after it had said its word
+        ("CANCELED", True, False, "stopped"),
+    ],
+)
+def test_no_state_makes_a_success_of_a_run_in_which_a_step_failed(pod, state, at_its_end, failed, outcome):
+    if at_its_end:
+        record(pod, "kfp-1", parameters={}, **done("evaluate"))
+    if failed:
+        with pytest.raises(SystemExit), reported("train"):
+            raise UserError("Too small.")
+    assert write_status("kfp-1", "", state=state, error="")["outcome"] == outcome
+
+
+def evaluated_by(folder, run):
+    """The artifact of evaluate, as the run had left it that KFP's cache answers with."""
+    (folder / "evaluation.json").write_text(json.dumps({"run_id": run}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("made_by", "killed", "outcome", "since"),
+    [
+        ("kfp-1", None, "succeeded", ""),  # all steps ran
+        ("kfp-0", None, "succeeded", "kfp-0"),  # train and evaluate came from the cache
+        ("kfp-0", "reused", "failed", ""),
+        ("kfp-1", "evaluate", "failed", ""),
+        ("kfp-1", "train", "failed", ""),
+    ],
+)
+def test_a_run_that_took_its_results_from_the_cache_succeeded_and_one_that_was_killed_failed(
+    pod, tmp_path, capsys, made_by, killed, outcome, since
+):
+    """KFP's metadata store says RUNNING of all of them: only what never comes from the cache can tell them apart."""
+    readiness.keep(merged({"model_revision": "m", "dataset_revision": "d"}))
+    if made_by == "kfp-1" and killed not in ("evaluate", "train"):
+        record(pod, "kfp-1", **done("evaluate"))
+    if killed is None:
+        credit("kfp-1", "", evaluated_by(tmp_path, made_by))
+    status = write_status("kfp-1", "", state="RUNNING", error="")
+    assert (status["outcome"], status["unchanged_since"]) == (outcome, since)
+    assert ('href="../kfp-0/status.html"' in page(pod)) == bool(since)
+    assert (UNKNOWN in page(pod)) == (outcome == "failed")
 
 
 def test_what_continues_a_run_writes_into_the_first_ones_folder(pod, monkeypatch):

@@ -114,21 +114,50 @@ def test_a_published_file_that_is_not_what_it_was_is_not_used(stored, tmp_path):
 
 def test_an_address_is_pinned_to_a_version_or_to_what_lies_there(stored, tmp_path, monkeypatch):
     assert pinned("models/nightly") == unpinned("models/nightly/one") == "models/nightly/one"
-    assert pinned("runs/one") == "runs/one"
-    folder = str(stored / "runs/one/train")
-    mark = pinned(folder)
-    assert mark.startswith(f"{folder}@")
-    assert unpinned(mark) == folder
-    (stored / "runs/one/train/model.json").write_text('{"kind": "other"}')
+    for address in ("runs/one", str(stored / "runs/one/train")):
+        mark = pinned(address)
+        assert mark == pinned(mark)
+        assert mark.startswith(f"{address}@")
+        assert unpinned(mark) == address
+    weights = stored / "runs/one/train/adapter/adapter_model.safetensors"
+    weights.touch()
+    (stored / "runs/one/train/metrics.jsonl").write_text("more of what training wrote down")
+    (stored / "runs/one/train/adapter/README.md").write_text("a card")
+    assert mark == pinned(address), "the model's contents count, and nothing else"
+    weights.write_bytes(b"others!")
     with pytest.raises(UserError, match="is another than when this run began"):
         unpinned(mark)
+    with pytest.raises(UserError, match=r"There is no trained model at .*/evaluate"):
+        pinned(str(stored / "runs/one/evaluate"))
+
+
+def test_what_lies_in_a_bucket_is_pinned_without_reading_it(trained, monkeypatch):
     with own_bucket(monkeypatch) as address:
-        upload_folder(open_store(address), "place", stored / "runs/one/train")
+        store = open_store(address)
+        upload_folder(store, "place", trained)
         mark = pinned(f"{address}/place")
         assert unpinned(mark) == f"{address}/place"
-        open_store(address).write("place/adapter/adapter_model.safetensors", b"others")
+        store.write("place/metrics.jsonl", b"{}")
+        store.write("place/adapter/adapter_model.safetensors", b"weights")
+        assert pinned(f"{address}/place") == mark, "the same contents, written again"
+        store.write("place/adapter/adapter_model.safetensors", b"others!")
         with pytest.raises(UserError, match="is another than when this run began"):
             unpinned(mark)
+
+
+def test_a_bare_adapter_is_pinned_by_its_own_files(trained):
+    folder = trained / "adapter"
+    mark = pinned(str(folder))
+    (folder / "optimizer.pt").write_bytes(b"of the training")
+    assert pinned(str(folder)) == mark
+    (folder / "adapter_config.json").write_text("{}")
+    assert pinned(str(folder)) != mark
+
+
+def test_a_run_whose_files_are_lost_is_told_as_that(stored, tmp_path):
+    shutil.rmtree(stored / "runs/one/train/adapter")
+    with pytest.raises(InfraError, match=r"runs/one/train has model\.json but no adapter/ or model/"):
+        trained_folder("runs/one", tmp_path / "scratch")
 
 
 def test_what_is_evaluated_stays_what_the_first_attempt_found_under_the_name(stored, trained, monkeypatch):
@@ -150,6 +179,19 @@ def test_what_is_evaluated_stays_what_the_first_attempt_found_under_the_name(sto
     assert readiness.pinned({**given, "resume_run": "run"})["tuned_model"] == "models/nightly/one"
 
 
+def test_what_a_run_trained_may_not_change_between_two_attempts_at_its_evaluation(stored, monkeypatch):
+    monkeypatch.setenv(RUN_VARIABLE, "run")
+    given = merged({"model_revision": "m", "dataset_revision": "d"}) | {"tuned_model": "runs/one"}
+    read = readiness.pinned(given)
+    readiness.keep({**given, **read})
+    assert readiness.pinned(given)["tuned_model"] == read["tuned_model"] == pinned("runs/one")
+    (stored / "runs/one/train/adapter/adapter_model.safetensors").write_bytes(b"of a later attempt")
+    with pytest.raises(UserError, match="tuned_model: the model at runs/one is another than when this run began"):
+        readiness.pinned(given)
+    monkeypatch.setenv(RUN_VARIABLE, "later")
+    assert readiness.pinned(given)["tuned_model"] == pinned("runs/one") != read["tuned_model"]
+
+
 @pytest.mark.parametrize(
     ("asked", "then", "meant"),
     [
@@ -158,7 +200,10 @@ def test_what_is_evaluated_stays_what_the_first_attempt_found_under_the_name(sto
         ("models/night", "models/nightly/one", ""),
         ("", "models/nightly/one", ""),
         ("models/nightly", "", ""),
-        ("runs/one", "runs/one", ""),
+        ("runs/one", "runs/one", ""),  # not pinned
+        ("runs/one", "runs/one@0123456789abcdef", "runs/one@0123456789abcdef"),
+        ("/a/place/", "/a/place@0123456789abcdef", "/a/place@0123456789abcdef"),
+        ("runs/two", "runs/one@0123456789abcdef", ""),
     ],
 )
 def test_a_name_still_means_what_an_earlier_attempt_took_it_for(asked, then, meant):

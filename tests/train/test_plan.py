@@ -202,7 +202,7 @@ def test_devices_are_found_by_cudas_name(name: str, gib: float, device: str | No
 
 def times(shape: Shape, **changes: Any) -> Any:
     given = {**GIVEN, "max_completion_length": 192, "use_filter": False, "num_eval_examples": 50, "eval_k": 4}
-    given |= {"max_candidate_samples": 300, "filter_samples": 4, **changes}
+    given |= {"max_candidate_samples": 300, "filter_samples": 4, "init_adapter": "", **changes}
     asked = Load.of(given, dtype=torch.bfloat16, cuda=True, micro=8, prompt_tokens=256)
     return estimate(shape, asked, given, steps=600, device=DEVICES["A100-80GB"])
 

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from cli.cluster import Cluster
 from cli.doctor.diagnosis import Evidence, diagnose
+from cli.doctor.evidence import gather
+from cli.endpoint import Endpoint
 from components.shared.errors import InfraError
 from components.shared.grading import Grader
 from components.shared.sandbox import SandboxClient
 from tests.builders import make_problem
+from tests.cli.small_kfp import small_kfp
 from tests.cluster.troubles import CASES, RUN
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -144,9 +148,37 @@ def test_a_pod_that_its_queue_holds():
     assert finding.mend == f"kubectl get workloads -n {pod['metadata']['namespace']}"
 
 
+def test_of_two_steps_that_failed_the_first_is_named():
+    """The last one fails as well where it is the store that is missing, and KFP's pods have no names in order."""
+    (first,) = recorded("out-of-memory").pods
+    (last,) = json.loads(json.dumps(recorded("out-of-memory").pods))
+    last["metadata"] |= {"name": "another", "creationTimestamp": "2036-01-01T00:00:00Z"}
+    last["metadata"]["labels"]["app.kubernetes.io/component"] = "finish"
+    step = first["metadata"]["labels"]["app.kubernetes.io/component"]
+    for pods in ([first, last], [last, first]):
+        seen = recorded("out-of-memory", pods=pods, workflow={"status": {"phase": "Failed"}})
+        assert diagnose(seen).seen.startswith(f"{step}: ")
+
+
 def test_a_run_that_nobody_knows():
     finding = diagnose(Evidence("x", "kubeflow", run_state="unknown"))
     assert (finding.state, finding.seen) == ("FAIL", "nothing is known of a run x")
+
+
+def test_a_run_of_which_kfp_cannot_be_asked():
+    finding = diagnose(Evidence("x", "kubeflow", not_asked="It asks for a login."))
+    assert finding.seen == "nothing is known of a run x, and KFP cannot be asked: It asks for a login"
+
+
+def test_a_question_that_kfp_refuses_is_no_unknown_run(answering):
+    answering(200, {"items": []})
+    with small_kfp() as kfp:
+        asked = Endpoint.of(kfp.url, token="t"), Cluster.connect()
+        assert (gather("x", asked[1], asked[0]).run_state, gather("x", asked[1], None).not_asked) == ("unknown", "")
+        kfp.refuse = (401, "Jwt is expired")
+        seen = gather("x", asked[1], asked[0])
+    assert seen.run_state == ""
+    assert "does not accept this token (HTTP 401; it said: Jwt is expired)" in seen.not_asked
 
 
 def test_a_run_that_has_succeeded():

@@ -25,6 +25,7 @@ MODULES = {file.stem for file in SOURCES.glob("*.py")}
 PROVOKED = {
     # before a run: what the API server knows
     "installation.kfp_findings: place.no_endpoint.rstrip('.')": f"{READING}::test_no_endpoint",
+    "installation.kfp_findings: str(error).rstrip('.')": f"{OUTSIDE}::test_a_profile_and_its_token",
     "{}: {} or newer is needed": f"{OUTSIDE}::test_versions_of_kfp",
     "{} is older than {}": f"{OUTSIDE}::test_versions_of_kfp",
     "there is no namespace {}": f"{READING}::test_the_namespace_of_runs",
@@ -122,7 +123,7 @@ PROVOKED = {
     ),
     "KFP shows {}, but there is neither a workflow nor a pod of it": f"{KFP}::test_a_run_whose_workflow_was_deleted",
     "{} has not begun: Argo's controller has not taken up its workflow": f"{KFP}::test_a_controller_that_is_away",
-    "nothing is known of a run {}": f"{KFP}::test_a_run_that_kfp_does_not_know",
+    "nothing is known of a run {}{}": f"{KFP}::test_a_run_that_kfp_does_not_know",
 }
 NOT_PROVOKED = {
     "ended by its node, which was short of something": (

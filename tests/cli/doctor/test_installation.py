@@ -70,6 +70,28 @@ def test_versions_of_kfp(serving, answering, version, state):
     assert finding.state == state
 
 
+@pytest.mark.parametrize(
+    ("status", "token", "namespace", "state", "words"),
+    [
+        (200, "t", "team", "ok", "for the profile team"),
+        (200, "t", "", "FAIL", "name your profile's namespace with --namespace"),
+        (401, "t", "team", "FAIL", "does not accept this token"),
+        (401, "", "team", "FAIL", "asks for a login"),
+    ],
+)
+def test_a_profile_and_its_token(serving, answering, monkeypatch, status, token, namespace, state, words):
+    for name in ("KFP_TOKEN", "KFP_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    answering(404, {})
+    url, answers = serving
+    answers["/apis/v2beta1/healthz"] = (200, {}, {"tag_name": "2.17.0", "multi_user": True})
+    answers["/apis/v2beta1/runs"] = (status, {}, {})
+    endpoint = Endpoint.of(url, token=token, namespace=namespace)
+    (finding,) = kfp_findings(Installation(Cluster.connect(), GIVEN, {}, "default-editor", endpoint=endpoint))
+    assert (finding.state, words in finding.seen) == (state, True), finding.line
+    assert state == "ok" or finding.mend.startswith("export KFP_NAMESPACE=PROFILE KFP_TOKEN=$(kubectl create token")
+
+
 def test_no_kfp_at_all(answering, free_port):
     answering(404, {})
     place = Installation(Cluster.connect(), GIVEN, {}, "pipeline-runner", no_endpoint="No Kubeflow Pipelines is known.")

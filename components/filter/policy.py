@@ -1,6 +1,10 @@
-"""The base model's judged samples for every candidate, from the store as far as they are there."""
+"""Judged samples of the policy that training starts from, for every candidate, from the store as far as they are there.
+
+That policy is the base, in 4 bits for qlora, with the adapter of init_adapter on top where one is named.
+"""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,7 +14,7 @@ from components.filter.drawing import History, Place, draw
 from components.shared.attempts import Attempt, judge
 from components.shared.batches import Row, Sampler, is_exact, redrawn
 from components.shared.grading import Grader
-from components.shared.models import load_model, load_tokenizer, resolve_precision
+from components.shared.models import load_adapter, load_base, load_tokenizer
 from components.shared.problem import Problem
 from components.shared.progress import Progress
 from components.shared.sampling import Completion, Sampling
@@ -18,17 +22,21 @@ from components.shared.sandbox import SandboxClient
 from components.shared.store import Store
 
 
-class Base:
-    """Draws and judges the base's samples of the candidates. given: the step's parameters.
+class Policy:
+    """Draws and judges the policy's samples of the candidates.
+
+    given: the step's parameters. adapter: the folder of init_adapter's weights; None for the base alone.
 
     `reused` counts the samples that were in the store.
     """
 
-    def __init__(self, candidates: Sequence[Problem], given: Mapping[str, Any], store: Store) -> None:
-        self.candidates, self.given = candidates, given
+    def __init__(
+        self, candidates: Sequence[Problem], given: Mapping[str, Any], store: Store, adapter: Path | None
+    ) -> None:
+        self.candidates, self.given, self.adapter = candidates, given, adapter
         client = SandboxClient.from_setting(given["sandbox_url"])
         self.grader = Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"])
-        self.cache = Cache(store, context_key(given, client.version()))
+        self.cache = Cache(store, context_key(given, client.version(), adapter))
         self.digests = [digest_of_problem(problem) for problem in candidates]
         self.loaded: Sampler | None = None
         self.reused = 0
@@ -73,14 +81,16 @@ class Base:
         return samples
 
     def _sampler(self) -> Sampler:
-        """The base model, loaded when the first sample is drawn."""
+        """The model, loaded when the first sample is drawn."""
         if self.loaded is None:
             given = self.given
             if given["threads"]:
                 torch.set_num_threads(given["threads"])
             source = given["model_name"], given["model_revision"]
             tokenizer = load_tokenizer(*source, use_chat_template=given["use_chat_template"])
-            model = load_model(*source, resolve_precision(given["precision"]))
+            model = load_base(*source, method=given["method"], precision=given["precision"])
+            if self.adapter:
+                model = load_adapter(model, self.adapter)
             self.loaded = Sampler(model, tokenizer, Sampling.from_parameters(given), seed=given["seed"], step="filter")
         return self.loaded
 
