@@ -224,7 +224,13 @@ class StepPod:
         return dict(eventually(over, f"the end of {self.name}", seconds))
 
     def log(self) -> str:
-        return self.running.ground.cluster.kubectl("logs", self.name, "-n", self.namespace, "-c", MAIN, check=False)
+        """What it has printed so far; what the API server says instead while there is nothing to read."""
+        options = {"container": MAIN, "_preload_content": False}
+        try:
+            found = self.running.api.read_namespaced_pod_log(self.name, self.namespace, **options)
+        except ApiException as error:
+            return str(error)
+        return bytes(found.data).decode(errors="replace")
 
     def results(self) -> Results:
         """What the step hands on; StepFailed with the end of its log when it did not succeed."""

@@ -52,7 +52,10 @@ class Trainings:
 
     def begin(self, running: Running, resume_run: str = "", sandbox: int = 0) -> StepPod:
         """Start the train step of a run; resume_run: of the run that it continues."""
-        own = {"run_id": running.run_id, "resume_run": resume_run, "sandbox_url": self.ground.sandbox_url(sandbox)}
+        settings = json.loads(self.step.parameters["settings"])
+        assert {"resume_run", "sandbox_url"} <= set(settings)
+        settings |= {"resume_run": resume_run, "sandbox_url": self.ground.sandbox_url(sandbox)}
+        own = {"run_id": running.run_id, "settings": json.dumps(settings)}
         step = dataclasses.replace(self.step, parameters={**self.step.parameters, **own})
         return running.start(step)
 
@@ -67,10 +70,15 @@ class Trainings:
             rows[name] = [{key: value for key, value in row.items() if key != "seconds"} for row in read]
         return Left(rows["metrics"], rows["samples"], self.read(run_id, "train/adapter/adapter_model.safetensors"))
 
-    def has_checkpoint(self, run_id: str) -> bool:
+    def until_checkpoint(self, run_id: str) -> None:
+        """Wait for one, of a pod that is at work meanwhile."""
         with self.ground.client() as store:
-            kept = store.list_objects(BUCKET, prefix=f"checkpoints/{run_id}/", recursive=True)
-            return any(each.object_name.endswith("/manifest.json") for each in kept)
+
+            def kept() -> bool:
+                found = store.list_objects(BUCKET, prefix=f"checkpoints/{run_id}/", recursive=True)
+                return any(each.object_name.endswith("/manifest.json") for each in found)
+
+            eventually(kept, "a checkpoint")
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +209,7 @@ BLOWS = (
 def test_the_next_train_pod_resumes_from_the_store(trainings: Trainings, undisturbed: Left, blow: Blow) -> None:
     first = Running(trainings.ground)
     pod = trainings.begin(first)
-    eventually(lambda: trainings.has_checkpoint(first.run_id), "a checkpoint")
+    trainings.until_checkpoint(first.run_id)
     assert pod.phase() == "Running"
     blow.strike(pod)
     status = pod.ended(120)
