@@ -4,6 +4,7 @@ They wait more than they work, for Kubernetes' own delays and for the time limit
 in each other's way is in one lane: there is one deployment under the product's own names, a training fills a core and
 is measured by its end, and an installation that a doctor looks at must not change meanwhile. In a lane the files come
 in the order in which they stand here, and what they share (an installation) is made once. The longest lane is first.
+Three processes keep two cores busy, so that there are not as many as lanes.
 """
 
 import fcntl
@@ -16,6 +17,14 @@ import pytest
 LANES = {
     # one training at a time, and nothing beside it that fills a core
     "training": ("test_chaos.py", "test_steps_in_pods.py", "test_docker_runner.py"),
+    # what is deployed by `make deploy`, its admission policy and its namespaces, and that nothing is left of it
+    "deployment": (
+        "test_sandbox_deployed.py",
+        "test_sandbox_admission.py",
+        "test_deploying.py",
+        "test_hub_policy.py",
+        "test_images.py",
+    ),
     # doctors and their probes at one installation, which the tests change for a moment
     "probes": ("test_doctor.py", "test_doctor_probes.py"),
     # the same at another one, pods in trouble, and nodes on which nothing runs: few at a time, for where most are
@@ -26,14 +35,6 @@ LANES = {
         "test_doctor_layers.py",
         "test_doctor_rights.py",
         "test_debugging_page.py",
-    ),
-    # what is deployed by `make deploy`, its admission policy and its namespaces, and that nothing is left of it
-    "deployment": (
-        "test_sandbox_deployed.py",
-        "test_sandbox_admission.py",
-        "test_deploying.py",
-        "test_hub_policy.py",
-        "test_images.py",
     ),
 }
 LANE_OF = {file: lane for lane, files in LANES.items() for file in files}

@@ -212,8 +212,12 @@ def test_a_sandbox_of_which_a_part_is_ready_and_that_a_policy_lets_out(place, cl
 def test_a_node_that_is_ill(place, ill_node):
     """Kubernetes itself marks it after a while."""
     chosen = given(place, gpus="0", node_selector={HOLLOW: ill_node}, tolerations=[{"operator": "Exists"}])
-    found = eventually(lambda: failed(capacity_findings(chosen)), "a mark on the node", 120)
-    assert found[0].check == "train+evaluate node health"
+    check = "train+evaluate node health"
+
+    def marked() -> list:
+        return [each for each in failed(capacity_findings(chosen)) if each.check == check]
+
+    found = eventually(marked, "a mark on the node", 120)
     assert "ill is unfit for new pods: " in found[0].seen
     assert found[0].mend == "kubectl describe node ill"
 
