@@ -15,6 +15,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -118,8 +119,6 @@ def render() -> str:
     minio = minio_image()
     if minio:
         pictures.append(_picture(MINIO_IMAGE, *minio))
-    folder = ROOT / "build/deploy"
-    folder.mkdir(parents=True, exist_ok=True)
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -127,8 +126,11 @@ def render() -> str:
         "components": [f"../../manifests/components/{name}" for name in components()],
         "images": pictures,
     }
-    (folder / "kustomization.yaml").write_text(json.dumps(kustomization, indent=1))  # JSON is YAML
-    text = kubectl("kustomize", str(folder), quiet=True)
+    (ROOT / "build").mkdir(exist_ok=True)
+    # a folder of its own, for two may be at it at the same time; below the root, for kustomize takes no absolute paths
+    with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="deploy-") as folder:
+        Path(folder, "kustomization.yaml").write_text(json.dumps(kustomization, indent=1))  # JSON is YAML
+        text = kubectl("kustomize", folder, quiet=True)
     return re.sub(rf"(?m)^( *)namespace: {OWN_NAMESPACE}$", rf"\1namespace: {namespace}", text)
 
 

@@ -81,6 +81,15 @@ def test_runs_are_where_kfp_is_unless_told_otherwise(kubectl: Kubectl) -> None:
     assert "Secret grpo-code-store is not in namespace kubeflow, and runs need it" in done.stdout
 
 
+def test_two_at_the_same_time_do_not_mix(kubectl: Kubectl) -> None:
+    """Each renders in a folder of its own, which is gone afterwards."""
+    for tag in ("1", "2"):
+        assert kubectl.deploy(TAG=tag).returncode == 0
+    folders = [Path(words[1]) for words, _ in kubectl.calls if words[0] == "kustomize"]
+    assert len(set(folders)) == 2
+    assert not any(folder.exists() for folder in folders)
+
+
 def test_no_secret_is_on_a_command_line(kubectl: Kubectl) -> None:
     kubectl.knows(["kubeflow"], {"kubeflow/mlpipeline-minio-artifact": THEIRS})
     assert kubectl.deploy(OVERLAY="local,seaweedfs").returncode == 0

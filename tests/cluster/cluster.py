@@ -94,10 +94,14 @@ def forwarded(cluster: Cluster, namespace: str, service: str, port: int) -> Iter
             process.terminate()
 
 
-def bring_up(command: str) -> Cluster:
-    """Run the command that makes kubectl work; env.sh beside it may set KUBECONFIG, PATH, REGISTRY, OUTSIDE_IP."""
+def bring_up(command: str) -> None:
+    """Run the command that makes kubectl work."""
     done = subprocess.run([command], capture_output=True, text=True, timeout=SECONDS_TO_COME_UP)
     assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
+
+
+def brought_up(command: str) -> Cluster:
+    """The cluster that it has brought up; env.sh beside it may set KUBECONFIG, PATH, REGISTRY, OUTSIDE_IP."""
     environment = dict(os.environ)
     settings = Path(command).resolve().parent / "env.sh"
     if settings.is_file():

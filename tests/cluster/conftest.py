@@ -15,23 +15,32 @@ from cli.cluster import Cluster as Connection
 from cli.doctor.installation import Installation
 from cli.images import default_tag
 from cli.namespaces import OWN_NAMESPACE
-from tests.cluster.cluster import RESTRICTED, ROOT, Cluster, bring_up
+from tests.cluster.cluster import RESTRICTED, ROOT, Cluster, bring_up, brought_up
 from tests.cluster.compiled import Compiled
 from tests.cluster.doctoring import SMALL, as_list
 from tests.cluster.ground import Ground, installed_ground
 from tests.cluster.installation import ACCOUNT, TAG, install
+from tests.cluster.lanes import Once
 from tests.cluster.step_pods import stand_in
 
 UP = "GRPO_TEST_CLUSTER_UP"
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Cluster:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """What is made once for all processes of this run of the tests."""
+    folder = tmp_path_factory.getbasetemp()
+    return Once(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
+
+
+@pytest.fixture(scope="session")
+def cluster(once: Once) -> Cluster:
     """The cluster that $GRPO_TEST_CLUSTER_UP brings up."""
     command = os.environ.get(UP)
     if not command:
         pytest.skip(f"no cluster: {UP} is not set to a command that makes kubectl work")
-    return bring_up(command)
+    once("cluster", lambda: bring_up(command))
+    return brought_up(command)
 
 
 @pytest.fixture
@@ -67,17 +76,19 @@ def python_image(cluster: Cluster, registry: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def doctor_images(cluster: Cluster, registry: str) -> dict[str, str]:
+def doctor_images(cluster: Cluster, registry: str, once: Once) -> dict[str, str]:
     """The prepare image and the sandbox's, built and pushed; prepare's stands for train's and evaluate's."""
-    environment = {**cluster.environment, "REGISTRY": registry, "TAG": TAG, "BUILD_OPTIONS": "--network host"}
-    for verb in ("build", "push"):
-        command = ["python3", "-m", "cli.images", verb, "prepare", "sandbox"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
     named = {name: f"{registry}/grpo-code-{name}:{TAG}" for name in ("prepare", "train", "evaluate", "sandbox")}
-    for step in ("train", "evaluate"):
-        cluster.run("docker", "tag", named["prepare"], named[step])
-        cluster.run("docker", "push", "-q", named[step])
+
+    def make() -> None:
+        settings = ["env", f"REGISTRY={registry}", f"TAG={TAG}", "BUILD_OPTIONS=--network host"]
+        for verb in ("build", "push"):
+            cluster.run(*settings, "python3", "-m", "cli.images", verb, "prepare", "sandbox", timeout=1800)
+        for step in ("train", "evaluate"):
+            cluster.run("docker", "tag", named["prepare"], named[step])
+            cluster.run("docker", "push", "-q", named[step])
+
+    once("doctor images", make)
     return {**named, "minio": f"{registry}/minio:1"}
 
 
@@ -105,11 +116,14 @@ class Images:
 
 
 @pytest.fixture(scope="session")
-def images(cluster: Cluster, registry: str) -> Images:
-    """All images of this working tree in the registry; quick when they are there."""
+def images(cluster: Cluster, registry: str, doctor_images: dict[str, str], once: Once) -> Images:
+    """All images of this working tree in the registry; quick when they are there.
+
+    After the doctor's, which are few, so that its tests need not wait for all.
+    """
     built = Images(registry, default_tag())
     settings = [f"REGISTRY={registry}", f"TAG={built.tag}", "BUILD_OPTIONS=--network host"]
-    cluster.run("make", "images", "push", *settings, timeout=1800)
+    once("images", lambda: cluster.run("make", "images", "push", *settings, timeout=1800))
     return built
 
 

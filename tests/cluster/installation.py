@@ -15,6 +15,7 @@ from tests.cluster.cluster import Cluster
 Object = dict[str, Any]
 ACCOUNT = "pipeline-runner"
 TAG = "doctor-test"  # of the images that the fixture doctor_images builds
+SECONDS_TO_GO = 30.0  # a probe has five seconds to end by itself; the kubelet may have much else to do
 KEPT = ("Deployment", "Service", "NetworkPolicy", "ServiceAccount", "LimitRange")
 SANDBOX = "grpo-code-sandbox"
 BUCKET, ACCESS = "doctor", {"S3_ACCESS_KEY": "doctor", "S3_SECRET_KEY": "doctor-secret"}
@@ -164,8 +165,8 @@ def in_bucket(cluster: Cluster, namespace: str, program: str) -> str:
 
 
 def probes_left(cluster: Cluster, *namespaces: str) -> list[str]:
-    """Probe pods that are still there, those aside that are just being ended; waits ten seconds for them to go."""
-    deadline = time.monotonic() + 10
+    """Probe pods that are still there after a while in which those that are just being ended have gone."""
+    deadline = time.monotonic() + SECONDS_TO_GO
     while True:
         found = [
             each["metadata"]["name"]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from components.pods import RUN_LABEL
-from tests.cluster.cluster import Cluster, bring_up
+from tests.cluster.cluster import Cluster, bring_up, brought_up
 from tests.cluster.troubles import CASES, FINALIZER, HOLLOW, REGISTRY, RUN, Case
 
 FOLDER = Path(__file__).resolve().parent.parent / "cli/doctor/recorded"
@@ -44,29 +44,32 @@ def reach(cluster: Cluster, namespace: str, case: Case) -> dict:
 
 
 @contextlib.contextmanager
-def hollow_node(cluster: Cluster) -> Iterator[None]:
-    """A node on which nothing runs: ready once, never heard of again, and with a taint that keeps others off."""
+def hollow_node(cluster: Cluster, name: str = "hollow", **offered: str) -> Iterator[None]:
+    """A node on which nothing runs: ready once, never heard of again, and with a taint that keeps others off.
+
+    Its label HOLLOW is its name. offered: amounts beside a CPU, a GiB each of memory and disk, and room for ten pods.
+    """
     taint = {"key": "dedicated", "value": "others", "effect": "NoSchedule"}
     cluster.apply(
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": "hollow", "labels": {HOLLOW: "true"}},
+            "metadata": {"name": name, "labels": {HOLLOW: name}},
             "spec": {"taints": [taint]},
         }
     )
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {"type": "Ready", "status": "True", "reason": "Test", "lastHeartbeatTime": now, "lastTransitionTime": now}
-    amounts = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+    amounts = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi", "pods": "10", **offered}
     patch = json.dumps({"status": {"conditions": [ready], "allocatable": amounts, "capacity": amounts}})
     try:
-        cluster.kubectl("patch", "node", "hollow", "--subresource=status", "--type=merge", "-p", patch)
+        cluster.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", patch)
         deadline = time.monotonic() + 20  # Kubernetes' own taint for what has just come goes in a moment
-        while "not-ready" in json.dumps(cluster.get("node", "hollow")["spec"]) and time.monotonic() < deadline:
+        while "not-ready" in json.dumps(cluster.get("node", name)["spec"]) and time.monotonic() < deadline:
             time.sleep(0.2)
         yield
     finally:
-        cluster.kubectl("delete", "node", "hollow", "--wait=false", check=False)
+        cluster.kubectl("delete", "node", name, "--wait=false", check=False)
 
 
 def evict(cluster: Cluster, namespace: str, name: str) -> None:
@@ -98,7 +101,8 @@ def anonymous(text: str, cluster: Cluster) -> str:
 
 def main() -> None:
     """Provoke the named cases, or all, and write one file each."""
-    cluster = bring_up(os.environ["GRPO_TEST_CLUSTER_UP"])
+    bring_up(os.environ["GRPO_TEST_CLUSTER_UP"])
+    cluster = brought_up(os.environ["GRPO_TEST_CLUSTER_UP"])
     image = f"{cluster.registry}/python:3.11-slim"
     wanted = sys.argv[1:]
     cases = [case for case in CASES if not wanted or case.name in wanted]

@@ -169,11 +169,13 @@ class Running:
     def api(self) -> client.CoreV1Api:
         return client.CoreV1Api(self.ground.cluster.api)
 
-    def start(self, step: Step) -> "StepPod":
-        """Make a step's pod."""
+    def start(self, step: Step, **limits: str) -> "StepPod":
+        """Make a step's pod. limits: of its container's resources, beside those that the file has."""
         folder = f"s3://{BUCKET}/v2/artifacts/{self.run_id}/{step.name}/{uuid.uuid4()}"
         name = f"{step.name}-{self.run_id[:8]}-{secrets.token_hex(2)}"
-        made = self.api.create_namespaced_pod(self.ground.pipeline, make_pod(step, name, self.run_id, folder))
+        pod = make_pod(step, name, self.run_id, folder)
+        pod["spec"]["containers"][0]["resources"]["limits"] |= limits
+        made = self.api.create_namespaced_pod(self.ground.pipeline, pod)
         self.seen.append((step, self.ground.cluster.api.sanitize_for_serialization(made)))
         return StepPod(self, step, name, folder)
 
@@ -224,7 +226,13 @@ class StepPod:
         return dict(eventually(over, f"the end of {self.name}", seconds))
 
     def log(self) -> str:
-        return self.running.ground.cluster.kubectl("logs", self.name, "-n", self.namespace, "-c", MAIN, check=False)
+        """What it has printed so far; what the API server says instead while there is nothing to read."""
+        options = {"container": MAIN, "_preload_content": False}
+        try:
+            found = self.running.api.read_namespaced_pod_log(self.name, self.namespace, **options)
+        except ApiException as error:
+            return str(error)
+        return bytes(found.data).decode(errors="replace")
 
     def results(self) -> Results:
         """What the step hands on; StepFailed with the end of its log when it did not succeed."""

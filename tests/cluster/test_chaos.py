@@ -21,11 +21,12 @@ from tests.cluster.ground import BUCKET, DEPLOYED, Ground
 from tests.cluster.record import evict
 from tests.cluster.step_pods import Running, StepPod, demo_in_pods
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 STEPS = 40
 SHORT = {"max_candidate_samples": 4 * STEPS, "save_steps": 4, "hidden_tests": 0}
 SHORT |= {"regression_dataset": "", "max_eval_samples": 4, "num_eval_examples": 4}
+SHORT |= {"gpus": "0", "train_cpu": "200m"}  # two of its pods at once must leave room for what runs beside them
 SANDBOXES = "app.kubernetes.io/name=sandbox"
 BETWEEN_DELETIONS, STORE_AWAY = 10.0, 60.0  # seconds
 GONE = "registry.invalid/minio:1"
@@ -49,11 +50,18 @@ class Trainings:
     ground: Ground
     step: Step
 
-    def begin(self, running: Running, resume_run: str = "", sandbox: int = 0) -> StepPod:
-        """Start the train step of a run; resume_run: of the run that it continues."""
-        own = {"run_id": running.run_id, "resume_run": resume_run, "sandbox_url": self.ground.sandbox_url(sandbox)}
+    def begin(self, running: Running, resume_run: str = "", sandbox: int = 0, **limits: str) -> StepPod:
+        """Start the train step of a run; resume_run: of the run that it continues; limits: see Running.start."""
+        settings = json.loads(self.step.parameters["settings"])
+        assert {"resume_run", "sandbox_url"} <= set(settings)
+        settings |= {"resume_run": resume_run, "sandbox_url": self.ground.sandbox_url(sandbox)}
+        own = {"run_id": running.run_id, "settings": json.dumps(settings)}
         step = dataclasses.replace(self.step, parameters={**self.step.parameters, **own})
-        return running.start(step)
+        return running.start(step, **limits)
+
+    def disturbed(self, running: Running, sandbox: int = 0) -> StepPod:
+        """Start one to which something will happen, long before its end: it gets half a core at most."""
+        return self.begin(running, sandbox=sandbox, cpu="500m")
 
     def read(self, run_id: str, name: str) -> bytes:
         with self.ground.client() as store:
@@ -66,10 +74,15 @@ class Trainings:
             rows[name] = [{key: value for key, value in row.items() if key != "seconds"} for row in read]
         return Left(rows["metrics"], rows["samples"], self.read(run_id, "train/adapter/adapter_model.safetensors"))
 
-    def has_checkpoint(self, run_id: str) -> bool:
+    def until_checkpoint(self, run_id: str) -> None:
+        """Wait for one, of a pod that is at work meanwhile."""
         with self.ground.client() as store:
-            kept = store.list_objects(BUCKET, prefix=f"checkpoints/{run_id}/", recursive=True)
-            return any(each.object_name.endswith("/manifest.json") for each in kept)
+
+            def kept() -> bool:
+                found = store.list_objects(BUCKET, prefix=f"checkpoints/{run_id}/", recursive=True)
+                return any(each.object_name.endswith("/manifest.json") for each in found)
+
+            eventually(kept, "a checkpoint")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +108,7 @@ def deserted(trainings: Trainings) -> Iterator["Future[StepPod]"]:
     """A run whose sandbox (the second one) is scaled to nothing; most of its time it waits, so that others go on."""
 
     def desert() -> StepPod:
-        pod = trainings.begin(Running(trainings.ground), sandbox=1)
+        pod = trainings.disturbed(Running(trainings.ground), sandbox=1)
         steps_done(pod, 3)
         scale(trainings.ground, 1, 0)
         pod.ended()
@@ -139,7 +152,7 @@ def test_a_sandbox_that_is_deleted_every_ten_seconds(trainings: Trainings, undis
     ground, running = trainings.ground, Running(trainings.ground)
     scale(ground, 0, 2)
     ground.cluster.kubectl("rollout", "status", "-n", ground.sandboxes[0], DEPLOYED, "--timeout=120s")
-    pod, deletions = trainings.begin(running), 0
+    pod, deletions = trainings.disturbed(running), 0
     steps_done(pod, 2)
     while pod.phase() == "Running":
         oldest = sandbox_pods(ground)[0]
@@ -156,7 +169,7 @@ def test_a_sandbox_that_is_deleted_every_ten_seconds(trainings: Trainings, undis
 def test_a_rolling_update_of_the_sandbox_loses_no_verdict(trainings: Trainings, undisturbed: Left) -> None:
     ground, running = trainings.ground, Running(trainings.ground)
     ground.cluster.kubectl("rollout", "status", "-n", ground.sandboxes[0], DEPLOYED, "--timeout=120s")
-    before, pod = set(sandbox_pods(ground)), trainings.begin(running)
+    before, pod = set(sandbox_pods(ground)), trainings.disturbed(running)
     steps_done(pod, 2)
     ground.cluster.kubectl("rollout", "restart", "-n", ground.sandboxes[0], DEPLOYED)
     new = eventually(lambda: set(sandbox_pods(ground)) - before, "a new sandbox")
@@ -199,8 +212,8 @@ BLOWS = (
 @pytest.mark.parametrize("blow", BLOWS, ids=lambda blow: blow.name)
 def test_the_next_train_pod_resumes_from_the_store(trainings: Trainings, undisturbed: Left, blow: Blow) -> None:
     first = Running(trainings.ground)
-    pod = trainings.begin(first)
-    eventually(lambda: trainings.has_checkpoint(first.run_id), "a checkpoint")
+    pod = trainings.disturbed(first)
+    trainings.until_checkpoint(first.run_id)
     assert pod.phase() == "Running"
     blow.strike(pod)
     status = pod.ended(120)
@@ -253,7 +266,7 @@ def test_a_sandbox_that_is_scaled_to_nothing_ends_the_run_with_that_sentence(
 
 def test_a_minute_without_the_store(trainings: Trainings, undisturbed: Left) -> None:
     ground, running = trainings.ground, Running(trainings.ground)
-    pod = trainings.begin(running)
+    pod = trainings.disturbed(running)
     steps_done(pod, 3)
     name = ground.minio_pod()
     image = ground.cluster.get("pod", name, "-n", ground.store)["spec"]["containers"][0]["image"]

@@ -1,6 +1,7 @@
 """`doctor` on a real cluster: a sound installation is called sound, and what its probes find wrong is named."""
 
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -8,7 +9,7 @@ import time
 import pytest
 
 from cli.doctor import pods as probe_pods
-from tests.cluster.cluster import RESTRICTED, Cluster
+from tests.cluster.cluster import RESTRICTED, Cluster, eventually
 from tests.cluster.doctoring import command, doctor
 from tests.cluster.installation import (
     SANDBOX,
@@ -17,6 +18,7 @@ from tests.cluster.installation import (
     sandbox,
     secret,
 )
+from tests.cluster.pods import make_pod, running
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -36,24 +38,30 @@ def test_a_sound_installation(cluster, installed):
 
 
 def created_pods(cluster: Cluster, *namespaces: str) -> set[str]:
-    """The doctor's pods of which the cluster has events: those that are gone, too."""
-    found = {
+    """The pods of which the cluster has events: those that are gone, too."""
+    return {
         each["involvedObject"]["name"]
         for namespace in namespaces
         for each in cluster.get("events", "-n", namespace, "--field-selector=involvedObject.kind=Pod")["items"]
     }
-    return {name for name in found if name.startswith("grpo-code-doctor-")}
+
+
+def doctors_pods(cluster: Cluster, *namespaces: str) -> set[str]:
+    """Those of them that were doctors', also of a moment ago: a pod made after them has its events by now, too."""
+    name = f"after-{secrets.token_hex(3)}"
+    with running(cluster, namespaces[0], make_pod(name, "nothing:1", ["true"])):
+        eventually(lambda: name in created_pods(cluster, namespaces[0]), "the event of a pod")
+        return {each for each in created_pods(cluster, *namespaces) if each.startswith("grpo-code-doctor-")}
 
 
 def test_without_probes_nothing_is_made(cluster, installed):
-    before = created_pods(cluster, *installed)
+    before = doctors_pods(cluster, *installed)
     _, findings = doctor(cluster, *installed, "--no-probe")
     assert findings["probes"][0]["state"] == "skipped"
     assert "store" not in findings
-    time.sleep(2)  # for the events of a pod, had there been one
-    assert created_pods(cluster, *installed) == before
+    assert doctors_pods(cluster, *installed) == before
     doctor(cluster, *installed)
-    assert created_pods(cluster, *installed) > before, "so that the line above could have failed"
+    assert doctors_pods(cluster, *installed) > before, "so that the line above could have failed"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -61,9 +69,8 @@ def test_an_interrupted_doctor_leaves_nothing(cluster, installed, number):
     line, environment = command(cluster, *installed)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 40
-        while not cluster.get("pods", "-n", installed[0], "-l", "grpo-code/doctor")["items"]:
-            assert time.monotonic() < deadline, "no probe pod appeared"
+        probes = ("pods", "-n", installed[0], "-l", "grpo-code/doctor")
+        eventually(lambda: cluster.get(*probes)["items"], "a probe pod", 40)
         os.kill(process.pid, number)
         _, complaint = process.communicate(timeout=30)
     finally:

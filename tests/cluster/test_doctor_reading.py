@@ -3,7 +3,6 @@
 import copy
 import json
 import subprocess
-import time
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,7 @@ from cli.doctor.installation import (
     sandbox_findings,
     secret_findings,
 )
-from tests.cluster.cluster import RESTRICTED
+from tests.cluster.cluster import RESTRICTED, eventually
 from tests.cluster.doctoring import failed, given
 from tests.cluster.installation import (
     SANDBOX,
@@ -31,15 +30,22 @@ from tests.cluster.troubles import HOLLOW
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ill_node(cluster):
+    """A node whose kubelet is not heard of. It takes Kubernetes most of a minute to mark it: others need not wait."""
+    with hollow_node(cluster, "ill"):
+        yield "ill"
+
+
 def test_a_sandbox_that_cannot_start(cluster, installed, place):
     with cluster.namespace("doctor-broken", RESTRICTED) as broken:
         cluster.apply(*sandbox(cluster, broken, f"{cluster.registry}/grpo-code/never-pushed:1", "x"))
-        deadline = time.monotonic() + 60
-        while True:
-            found = failed(sandbox_findings(given(place, sandbox_url=f"http://sandbox.{broken}:8080")))
-            if "cannot be pulled" in found[0].seen or time.monotonic() > deadline:
-                break
-        assert "never-pushed:1 cannot be pulled" in found[0].seen
+        chosen = given(place, sandbox_url=f"http://sandbox.{broken}:8080")
+
+        def said() -> bool:
+            return "never-pushed:1 cannot be pulled" in failed(sandbox_findings(chosen))[0].seen
+
+        eventually(said, "word of an image that cannot be pulled", 60)
 
 
 def test_the_namespace_of_runs(place, cluster):
@@ -89,9 +95,7 @@ def test_quota(place, installed, restored):
         "spec": {"hard": {"requests.nvidia.com/gpu": "0"}},
     }
     restored(quota)
-    deadline = time.monotonic() + 20
-    while not (found := failed(capacity_findings(place))) and time.monotonic() < deadline:
-        time.sleep(0.3)
+    found = eventually(lambda: failed(capacity_findings(place)), "a quota that is in force", 20)
     assert found[0].check == "train+evaluate admission"
     assert "exceeded quota: no-gpus" in found[0].seen
     assert found[0].mend == f"kubectl describe quota,limitrange -n {installed[0]}"
@@ -118,7 +122,7 @@ def test_nodes(place, changes, check, words):
 
 def test_a_tainted_and_a_cordoned_node(place, cluster):
     with hollow_node(cluster):
-        chosen = given(place, gpus="0", node_selector={HOLLOW: "true"})
+        chosen = given(place, gpus="0", node_selector={HOLLOW: "hollow"})
         found = failed(capacity_findings(chosen))
         assert "hollow has dedicated=others:NoSchedule" in found[0].seen
         tolerations = json.loads(found[0].mend.removeprefix("--tolerations ").strip("'"))
@@ -129,24 +133,27 @@ def test_a_tainted_and_a_cordoned_node(place, cluster):
 
 
 def test_gpus_that_are_taken(place, installed, cluster, python_image):
-    node = next(node for node in place.cluster.list("nodes") if "nvidia.com/gpu" in node["status"]["allocatable"])
-    gpus = node["status"]["allocatable"]["nvidia.com/gpu"]
+    """On a node of the test's own, whose GPUs nobody else uses meanwhile."""
+    resource, name, tolerations = "nvidia.com/gpu", "hollow-gpus", [{"operator": "Exists"}]
     holder = probe_pods.pod_of(
         probe_pods.Probe("holder", installed[0], python_image, []), "import time; time.sleep(300)"
     )
     holder["metadata"]["name"] = "holder"
     del holder["metadata"]["labels"]["grpo-code/doctor"]
-    holder["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = gpus
-    cluster.apply(holder)
-    try:
-        cluster.kubectl("wait", "-n", installed[0], "--for=condition=PodScheduled", "pod/holder", "--timeout=60s")
-        found = failed(capacity_findings(place))
-        assert found[0].check == "train+evaluate room"
-        assert (
-            f"0 nvidia.com/gpu free and 1 asked for (nvidia.com/gpu is held by {installed[0]}/holder)" in found[0].seen
-        )
-    finally:
-        cluster.kubectl("delete", "pod", "holder", "-n", installed[0], "--grace-period=0", "--force")
+    holder["spec"]["containers"][0]["resources"]["limits"][resource] = "2"
+    holder["spec"] |= {"nodeSelector": {HOLLOW: name}, "tolerations": tolerations}
+    chosen = given(place, node_selector={HOLLOW: name}, tolerations=tolerations)
+    with hollow_node(cluster, name, **{resource: "2"}):
+        assert not failed(capacity_findings(chosen))
+        cluster.apply(holder)
+        try:
+            cluster.kubectl("wait", "-n", installed[0], "--for=condition=PodScheduled", "pod/holder", "--timeout=60s")
+            found = failed(capacity_findings(chosen))
+            assert found[0].check == "train+evaluate room"
+            taken = f"0 {resource} free and 1 asked for ({resource} is held by {installed[0]}/holder)"
+            assert taken in found[0].seen
+        finally:
+            cluster.kubectl("delete", "pod", "holder", "-n", installed[0], "--grace-period=0", "--force")
 
 
 def test_a_service_without_pods(place, cluster):
@@ -202,16 +209,17 @@ def test_a_sandbox_of_which_a_part_is_ready_and_that_a_policy_lets_out(place, cl
         assert not failed(sandbox_findings(chosen)), "the remedy mends it"
 
 
-def test_a_node_that_is_ill(place, cluster):
-    """Its kubelet has not been heard of: Kubernetes itself marks it after a while."""
-    with hollow_node(cluster):
-        chosen = given(place, gpus="0", node_selector={HOLLOW: "true"}, tolerations=[{"operator": "Exists"}])
-        deadline = time.monotonic() + 120
-        while not (found := failed(capacity_findings(chosen))) and time.monotonic() < deadline:
-            time.sleep(1)
-        assert found[0].check == "train+evaluate node health"
-        assert "hollow is unfit for new pods: " in found[0].seen
-        assert found[0].mend == "kubectl describe node hollow"
+def test_a_node_that_is_ill(place, ill_node):
+    """Kubernetes itself marks it after a while."""
+    chosen = given(place, gpus="0", node_selector={HOLLOW: ill_node}, tolerations=[{"operator": "Exists"}])
+    check = "train+evaluate node health"
+
+    def marked() -> list:
+        return [each for each in failed(capacity_findings(chosen)) if each.check == check]
+
+    found = eventually(marked, "a mark on the node", 120)
+    assert "ill is unfit for new pods: " in found[0].seen
+    assert found[0].mend == "kubectl describe node ill"
 
 
 def test_no_endpoint(place):

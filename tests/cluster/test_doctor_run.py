@@ -1,16 +1,19 @@
 """Every trouble of a pod provoked on a real cluster, and named by `doctor --run`, asked as a person would."""
 
+import contextlib
 import json
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.record import hollow_node, reach, release, start
-from tests.cluster.troubles import CASES, FINALIZER, RUN, Case, asks, disrupted
+from tests.cluster.troubles import CASES, FINALIZER, HOLLOW, RUN, Case, asks, disrupted
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+OWN = "grpo-code.test/accelerator"
 
 
 def run_of(case: Case) -> str:
@@ -49,20 +52,39 @@ def test_a_trouble_is_named(cluster, troubled, case):
     assert code == (0 if case.name == "fine" else 1)
 
 
+@contextlib.contextmanager
+def offered(cluster: Cluster, resource: str, amount: str) -> Iterator[None]:
+    """A node that works offers a resource of the test's own, for which nobody else asks; as administrators add one:
+
+    https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+    """
+    ready = {"type": "Ready", "status": "True"}
+    nodes = [each for each in cluster.get("nodes")["items"] if HOLLOW not in each["metadata"]["labels"]]
+    node = next(each for each in nodes if any(ready.items() <= one.items() for one in each["status"]["conditions"]))
+    places = [f"/status/{part}/{resource.replace('/', '~1')}" for part in ("capacity", "allocatable")]
+
+    def patch(**how: str) -> None:
+        lines = json.dumps([{"path": place, **how} for place in places])
+        name = node["metadata"]["name"]
+        cluster.kubectl("patch", "node", name, "--subresource=status", "--type=json", "-p", lines)
+
+    patch(op="add", value=amount)
+    try:
+        yield
+    finally:
+        patch(op="remove")
+
+
 def test_a_pod_that_was_preempted(cluster, python_image):
-    """All GPUs are held by the run's step when a pod that counts for more asks for one."""
-    nodes = cluster.get("nodes")["items"]
-    gpus = max(int(node["status"]["allocatable"].get("nvidia.com/gpu", 0)) for node in nodes)
-    if not gpus:
-        pytest.skip("no node of this cluster offers nvidia.com/gpu")
-    low = Case("low", disrupted, (), container=asks(gpu=str(gpus)), metadata={"finalizers": [FINALIZER]})
-    high = Case("high", disrupted, (), {"priorityClassName": "doctor-test-high"}, asks(gpu="1"))
+    """All of a resource is held by the run's step when a pod that counts for more asks for it."""
+    low = Case("low", disrupted, (), container=asks(**{OWN: "2"}), metadata={"finalizers": [FINALIZER]})
+    high = Case("high", disrupted, (), {"priorityClassName": "doctor-test-high"}, asks(**{OWN: "1"}))
     name = {"name": "doctor-test-high"}
     cluster.apply({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": name, "value": 1000000})
-    with cluster.namespace("doctor-run") as namespace:
+    with offered(cluster, OWN, "2"), cluster.namespace("doctor-run") as namespace:
         try:
             start(cluster, namespace, low, python_image)
-            cluster.kubectl("wait", "-n", namespace, "--for=condition=PodScheduled", "pod/run-low", "--timeout=60s")
+            cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/run-low", "--timeout=60s")
             start(cluster, namespace, high, python_image, run="another")
             reach(cluster, namespace, low)
             code, finding = doctor(cluster, namespace, RUN)

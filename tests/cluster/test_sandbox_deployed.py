@@ -245,7 +245,7 @@ def test_an_overlay_passes_a_server_side_dry_run(cluster: Cluster, sandbox: str,
         assert said.count("serverside-applied") == len(objects)
     finally:
         for place in missing:
-            cluster.kubectl("delete", "namespace", place, "--wait=false")
+            cluster.kubectl("delete", "namespace", place, "--timeout=120s")  # gone, for the next one to make it
 
 
 def test_what_is_for_the_operator_is_what_it_takes(cluster: Cluster, sandbox: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 Object = dict[str, Any]
 RUN = "2f8b6a34-51c7-4f4e-9d0a-8a4d6c9e7b10"
-HOLLOW = "grpo-code/hollow-node"
+HOLLOW = "grpo-code/hollow-node"  # the label of a node on which nothing runs, with its name
 FINALIZER = "grpo-code/kept-by-a-test"  # Argo keeps its pods in the same way until it has read their end
 MEBIBYTES = "b = bytearray(1)\nwhile True: b += bytes(1 << 20)"
 
@@ -218,7 +218,7 @@ CASES = (
             "node hollow has dedicated=others:NoSchedule, which it does not tolerate",
             '--tolerations \'[{"key": "dedicated"',
         ),
-        {"nodeSelector": {HOLLOW: "true"}},
+        {"nodeSelector": {HOLLOW: "hollow"}},
         hollow=True,
     ),
     Case(
@@ -226,7 +226,7 @@ CASES = (
         disrupted,
         ("its node hollow was lost", "kubectl get node hollow", "--resume " + RUN),
         {
-            "nodeSelector": {HOLLOW: "true"},
+            "nodeSelector": {HOLLOW: "hollow"},
             "tolerations": [
                 {"key": "dedicated", "operator": "Exists"},
                 {
