@@ -187,7 +187,9 @@ def test_training_is_reused_only_where_that_is_asked_for(name):
         tasks = nested(pipeline, name)
         cached = {step: task.caching_options.enable_cache for step, task in tasks.items()}
         ids = {step: task.inputs.parameters["run_id"].runtime_value.constant for step, task in tasks.items()}
-        assert all(bool(ids[step].string_value) != cached[step] for step in tasks), "a run's id would make each key another"
+        assert all(bool(ids[step].string_value) != cached[step] for step in tasks), (
+            "a run's id would make each key another"
+        )
         last = {"publish": False} | ({"reused": False} if cache_training else {})
         assert cached == {"train": cache_training, "evaluate": cache_training, **last}
 

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FAILURE_FILE = "GRPO_FAILURE_FILE"  # where the local runner reads what went wrong in a step
@@ -28,13 +28,15 @@ class InfraError(Exception):
     exit_code = 1
 
 
-# What a machine can lack, by error number: none of it is the user's mistake or a defect.
+# What a machine can lack or take away, by error number: none of it is the user's mistake or a defect.
 LACKING = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of the disk is used up",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "this user may not write or read it",
     errno.EMFILE: "too many files are open",
+    # On Kubeflow the launcher in front of a step dies of SIGTERM at once, and takes the step's output with it.
+    errno.EPIPE: "what reads this step's output is gone, as where its pod is deleted, evicted or drained",
 }
 NO_SPACE = "No space left on device"  # how libraries without an error number say it
 
@@ -58,7 +60,8 @@ def reported(step: str) -> Iterator[None]:
         if known is not None:
             kind = "user" if isinstance(known, UserError) else "infrastructure"
             record_failure({"step": step, "kind": kind, "message": str(known), "exit_code": known.exit_code})
-            print(f"{step}: {known}", file=sys.stderr, flush=True)
+            with suppress(BrokenPipeError):  # nobody listens any more
+                print(f"{step}: {known}", file=sys.stderr, flush=True)
             raise SystemExit(known.exit_code) from None
         message = f"{type(error).__name__}: {error}"
         record_failure({"step": step, "kind": "defect", "message": message, "exit_code": 1})

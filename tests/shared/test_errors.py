@@ -44,6 +44,26 @@ def test_a_full_disk_is_named_by_a_step(small_disk, tmp_path, monkeypatch, capfd
     }
 
 
+def test_a_step_whose_pod_is_being_taken_away_says_so_though_nobody_listens(tmp_path):
+    """KFP's launcher dies of SIGTERM at once; the step finds its pipe broken, which is no defect of ours."""
+    failure = tmp_path / "failure.json"
+    program = (
+        "from components.shared.errors import reported\n"
+        "with reported('train'):\n"
+        "    for step in range(100_000):\n"
+        "        print('training', step, flush=True)\n"
+    )
+    environment = {**os.environ, FAILURE_FILE: str(failure)}
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=environment, **both) as child:
+        child.stdout.readline()
+        child.stdout.close()
+    assert child.returncode != 0
+    told = json.loads(failure.read_text())
+    assert told["kind"] == "infrastructure"
+    assert told["message"].startswith("what reads this step's output is gone, as where its pod is deleted, evicted or")
+
+
 @pytest.mark.slow
 def test_a_full_disk_ends_a_local_run_with_a_sentence(small_disk):
     environment = {**os.environ, "GRPO_STORE": str(small_disk / "store")}
