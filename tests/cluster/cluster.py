@@ -69,7 +69,8 @@ class Cluster:
         try:
             yield name
         finally:
-            self.kubectl("delete", "namespace", name, "--wait=false", check=False)
+            delete = ("kubectl", "delete", "namespace", name, "--wait=false", "--ignore-not-found")
+            eventually(lambda: self.run(*delete, check=False).returncode == 0, f"leave to delete {name}", 60)
 
 
 def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
