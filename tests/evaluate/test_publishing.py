@@ -109,6 +109,7 @@ def test_a_better_model_takes_over_and_one_that_is_not_better_does_not(
     assert "it is worse" in page
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_sandbox")
 def test_of_two_that_were_judged_against_the_same_incumbent_one_wins_and_the_other_says_so(
     tmp_path, validation_set, evaluation, publishing, untaught_model, monkeypatch
@@ -133,6 +134,7 @@ def test_of_two_that_were_judged_against_the_same_incumbent_one_wins_and_the_oth
     assert store.folders("models/nightly/") == ["winner"], "what lost leaves nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_sandbox")
 def test_an_adapter_is_judged_on_its_base_and_published_again_without_harm(
     tmp_path, validation_set, evaluation, publishing
@@ -153,6 +155,7 @@ def test_an_adapter_is_judged_on_its_base_and_published_again_without_harm(
     assert "it is worse" in decision_of("ruined")["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_sandbox")
 def test_a_decision_that_was_interrupted_takes_what_was_judged_from_the_store(
     tmp_path, validation_set, evaluation, publishing, monkeypatch, capsys

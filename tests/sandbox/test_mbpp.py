@@ -59,6 +59,7 @@ def test_all_references_pass(sandbox_url: str) -> None:
     assert [verdict for verdict in verdicts if verdict["passed"] is not True] == []
 
 
+@pytest.mark.slow
 def test_sanitized_references_are_judged_as_plain_execution_does(sandbox_url: str, tmp_path: Path) -> None:
     """Its tests use set(f()), math.isclose, bare assertions and `not f()`, which the full file's do not."""
     file = mbpp_file().with_name(SANITIZED)
