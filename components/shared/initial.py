@@ -29,10 +29,11 @@ def pinned_adapter(given: Mapping[str, Any]) -> str:
         return ""
     if on_cluster():
         refuse_path(address, named="init_adapter")
-    address = pinned(address)
+    pin = pinned(address)
     with tempfile.TemporaryDirectory(prefix="grpo-adapter-") as scratch:
-        refuse_other_shape(starting_adapter(address, Path(scratch), given), given)
-    return address
+        # by its bare address: it was pinned just now, and would be digested once more
+        refuse_other_shape(starting_adapter(PIN.sub("", pin), Path(scratch), given), given)
+    return pin
 
 
 def begins_a_series(given: Mapping[str, Any], store: Store) -> bool:

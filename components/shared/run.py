@@ -31,7 +31,7 @@ def run_id_of(run_id: str, resume_run: str) -> str:
 
     A step that KFP may take from its cache is not told it, for it would be part of its key: run_id is empty then.
     """
-    return os.environ.get(RUN_VARIABLE) or resume_run or run_id or os.environ.get(POD_RUN_VARIABLE) or ""
+    return os.environ.get(RUN_VARIABLE) or resume_run or run_id or this_run()
 
 
 def check_run_id(run_id: str, named: str) -> str:
