@@ -131,6 +131,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
         save_steps: int = 0,
         keep_checkpoints: int = 2,
         dynamic_sampling_tokens: int = 0,
+        truncated_reward: str = "zero",
         max_stuck_steps: int = 0,
         grpo_overrides: str = "{}",
         export_merged: str = "no",
@@ -199,6 +200,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             save_steps: Optimiser steps between checkpoints; 0 chooses.
             keep_checkpoints: Newest checkpoints that are kept in the store.
             dynamic_sampling_tokens: Most tokens a step may draw to replace groups without variance; 0 keeps them.
+            truncated_reward: What a truncated completion counts in its group: zero, or none.
             max_stuck_steps: Stop after so many steps in a row without a mixed group; 0 never stops for that.
             grpo_overrides: More settings of TRL's GRPOConfig, as a JSON object.
             export_merged: no, or bf16, fp16, fp32: hand on base and adapter merged in that precision as well.

@@ -47,6 +47,7 @@ def check(
     save_steps: int,
     keep_checkpoints: int,
     dynamic_sampling_tokens: int,
+    truncated_reward: str,
     max_stuck_steps: int,
     grpo_overrides: str,
     export_merged: str,

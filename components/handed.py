@@ -20,8 +20,8 @@ HANDED: dict[str, tuple[str, ...]] = {
     ),
     "train": (
         *_ALL, *BATCHES, *LEARNING, *ADAPTER, "model_name", "method", "micro_batch_size", "init_adapter",
-        "dynamic_sampling_tokens", "max_stuck_steps", "save_steps", "keep_checkpoints", "export_merged", "trackers",
-        "reward", "resume_run", "code_version",
+        "truncated_reward", "dynamic_sampling_tokens", "max_stuck_steps", "save_steps", "keep_checkpoints",
+        "export_merged", "trackers", "reward", "resume_run", "code_version",
     ),
     "evaluate": (
         *_ALL, "model_name", "tuned_model", "num_eval_examples", "eval_k", "reward", "resume_run", "code_version",

@@ -22,6 +22,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "method": ("lora", "full", "qlora"),
     "precision": ("auto", "bf16", "fp16", "fp32"),
     "reward": ("tests", "random"),
+    "truncated_reward": ("zero", "none"),
     "on_unchanged": ("retrain", "skip"),
     "export_merged": ("no", "bf16", "fp16", "fp32"),
 }
@@ -46,7 +47,7 @@ LEARNING = ("lr", "beta", "precision", "seed", "grpo_overrides")
 ADAPTER = ("lora_r", "lora_alpha", "lora_target_modules")
 FIXED = (
     *SAMPLING, *BATCHES, *LEARNING, *ADAPTER, "model_name", "model_revision", "method", "reward",
-    "dynamic_sampling_tokens", "init_adapter",
+    "truncated_reward", "dynamic_sampling_tokens", "init_adapter",
 )  # fmt: skip
 NOT_COMPARABLE = (
     "candidate_splits all trains on problems of the test split outside the held-out ones: "

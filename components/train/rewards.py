@@ -1,9 +1,10 @@
 """The reward: 1.0 when a completion's program passes all tests, else 0.0; None when it could not be judged.
 
-A truncated completion did not finish its program: its reward is 0.0, and its tokens stay out of the loss. That zero in
-the group's mean is what teaches the policy to finish. Measured on the base of tests/train/test_unending_base.py, which
+A truncated completion did not finish its program: its tokens stay out of the loss, and its reward is 0.0, or None with
+truncated_reward none. The zero in the group's mean is what teaches the policy to finish. Measured on the base of tests/train/test_unending_base.py, which
 never says EOS and truncates 30 % of its completions (pass@1 18 %; 60 steps, 3 seeds, 40 held-out problems x 4): with
-the zero 75 to 81 % pass and 7 to 11 % are truncated; without a reward for truncated ones 63 to 66 % and 40 to 54 %.
+the zero 75 to 81 % pass and 7 to 11 % are truncated; with None 63 to 66 % and 40 to 54 %. None suits a model that
+ends by itself whenever it has room: a program that is merely long does not count as a wrong one then.
 
 The whole batch is judged in one call of the client.
 """
@@ -41,7 +42,8 @@ class Judged:
 
 @dataclass
 class TestReward:
-    """Callable for GRPOTrainer(reward_funcs=...). control: coin flips instead of verdicts; such a run must not learn.
+    """Callable for GRPOTrainer(reward_funcs=...). truncated: the reward of a truncated completion. control: coin
+    flips instead of verdicts; such a run must not learn.
 
     `batch` holds the last step's completions, group after group and of all processes; `seconds` the time that this
     process's verdicts took. then: what the first process does with each step's completions.
@@ -52,6 +54,7 @@ class TestReward:
     grader: Grader
     problems: Mapping[str, Problem]
     use_chat_template: bool
+    truncated: float | None
     control: bool
     seed: int
     interruption: Interruption
@@ -103,6 +106,8 @@ class TestReward:
     def _reward(self, verdict: Verdict, ended_by: str, name: str) -> float | None:
         if verdict.passed is None:
             return None
+        if ended_by == "length" and (self.truncated is None or not self.control):
+            return self.truncated
         if self.control:
             return float(hashlib.sha256(f"{self.seed}/coin/{name}".encode()).digest()[0] & 1)
-        return 0.0 if ended_by == "length" else reward_of(verdict)
+        return reward_of(verdict)

@@ -88,6 +88,7 @@ class Session:
             grader=Grader(client, test_timeout_s=given["test_timeout_s"], infra_limit=given["infra_limit"]),
             problems={problem.task_id: problem for problem in training},
             use_chat_template=given["use_chat_template"],
+            truncated=None if given["truncated_reward"] == "none" else 0.0,
             control=given["reward"] == "random",
             seed=given["seed"],
             interruption=self.interruption,

@@ -83,7 +83,8 @@ def truncation(metrics: Rows, window: Rows, given: Mapping[str, Any]) -> Advice 
         "truncation",
         f"{share:.0%} of the completions are truncated",
         cause,
-        f"raise max_completion_length (now {given['max_completion_length']})",
+        f"raise max_completion_length (now {given['max_completion_length']})"
+        + (", or set truncated_reward zero" if given["truncated_reward"] == "none" else ""),
     )
 
 

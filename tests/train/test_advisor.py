@@ -55,6 +55,12 @@ def test_every_rule_has_a_case_and_a_healthy_run_no_advice() -> None:
     assert advise([row(step, truncated=1.0) for step in range(1, 6)], parameters()) == []  # too early to say
 
 
+def test_truncation_without_a_reward_names_that_too() -> None:
+    long = history({}, {"truncated": 0.5})
+    (found,) = advise(long, parameters(truncated_reward="none"))
+    assert found.change == "raise max_completion_length (now 32), or set truncated_reward zero"
+
+
 def test_nothing_measured_is_no_symptom() -> None:
     nothing = {"reward": None, "pass_rate": None, "kl": None, "entropy": None, "grad_norm": None, "loss": None}
     groups = {"all_fail": 0, "mixed": 0, "all_pass": 0, "unrewarded": 4}

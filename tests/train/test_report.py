@@ -13,7 +13,7 @@ SCHEDULE = Schedule(
 GIVEN = {
     "method": "lora", "model_name": "a/model", "lr": 5e-5, "beta": 0.04, "num_generations": 2, "reward": "tests",
     "use_chat_template": False, "max_completion_length": 64, "dynamic_sampling_tokens": 0, "batch_size": 8,
-    "infra_limit": 0.02, "test_timeout_s": 5.0, "epochs": 2,
+    "infra_limit": 0.02, "test_timeout_s": 5.0, "epochs": 2, "truncated_reward": "zero",
 }  # fmt: skip
 
 

@@ -19,11 +19,12 @@ RIGHT, WRONG, BROKEN = "\n    return 2 * x", "\n    return x", "\n    return ("
 LOGS = {"loss": 0.1, "kl": 0.01, "entropy": float("nan"), "completions/mean_length": 6.0}
 
 
-def make_reward(url: str, *, control: bool = False) -> TestReward:
+def make_reward(url: str, *, control: bool = False, truncated: float | None = 0.0) -> TestReward:
     return TestReward(
         grader=Grader(SandboxClient(url, retry_seconds=1), test_timeout_s=2, infra_limit=0.5),
         problems={"1": make_problem("1"), "2": make_problem("2")},
         use_chat_template=False,
+        truncated=truncated,
         control=control,
         seed=3,
         interruption=Interruption(),
@@ -56,6 +57,23 @@ def test_a_truncated_completion_is_judged_and_gets_no_reward(sandbox_url: str) -
     assert row["outcomes"] == {"failed": 2, "passed": 2}
     assert (row["entropy"], row["kl"], row["lengths"]) == (None, 0.01, {"mean": 6.0, "max": None})
     assert lost_step(row) is None
+
+
+def test_truncated_completions_may_be_left_out_of_their_group(sandbox_url: str) -> None:
+    reward = make_reward(sandbox_url, truncated=None)
+    ends = ["eos", "length", "stop", "length", "length", "length", "length", "length"]
+    assert call(reward, [RIGHT, RIGHT, WRONG, WRONG, *[RIGHT] * 4], ends) == [1.0, None, 0.0, None, *[None] * 4]
+    row = step_metrics(reward.batch, LOGS, step=1, epoch=0.5, num_generations=4)
+    assert row["groups"] == {"all_fail": 0, "mixed": 1, "all_pass": 0, "unrewarded": 1}
+    assert (row["reward"], row["pass_rate"], row["infra"], row["usable"]) == (0.5, 0.75, 0.0, 0.25)
+    assert row["zero_variance"] == 0.5
+
+
+def test_the_control_leaves_out_truncated_completions_too(sandbox_url: str) -> None:
+    left_out = make_reward(sandbox_url, control=True, truncated=None)
+    assert call(left_out, [RIGHT, RIGHT], ["length", "length"]) == [None, None]
+    flipped = make_reward(sandbox_url, control=True)
+    assert set(call(flipped, [RIGHT] * 16, ["length"] * 16)) == {0.0, 1.0}
 
 
 def test_a_sandbox_that_is_away_stops_the_run_and_gives_no_zero() -> None:

@@ -82,11 +82,26 @@ def test_continuing_a_finished_run_trains_no_further(train: Train, store_root: P
     assert all(torch.equal(weights(second)[name], tensor) for name, tensor in before.items())
 
 
+def test_truncated_completions_left_out_of_their_groups_teach_nothing(train: Train, store_root: Path) -> None:
+    train(truncated_reward="none", max_completion_length=12, save_steps=1000)
+    shown = rows(store_root, "run", "samples.jsonl")
+    assert {one["reward"] for one in shown if one["outcome"] == "truncated"} == {None}
+    assert {one["reward"] for one in shown if one["outcome"] != "truncated"} == {0.0, 1.0}
+    for row in rows(store_root, "run"):
+        assert row["infra"] == 0.0  # None is no failure of the sandbox
+        assert row["grad_norm"] > 0 or not row["groups"]["mixed"]
+    assert "reward none" in (store_root / "runs/run/train/report.html").read_text()
+
+
 def test_five_steps_of_truncated_completions_stop_the_run_with_the_parameter(
     train: Train, store_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UserError, match=r"5 steps in a row.*truncated: raise max_completion_length.*5 of 6 steps are"):
         train(max_completion_length=2)
+    with pytest.raises(UserError, match=r"5 steps in a row.*truncated: raise max_completion_length"):
+        train("left out", max_completion_length=2, truncated_reward="none")
+    assert [row["reward"] for row in rows(store_root, "left out")] == [None] * 5
+    assert [row["grad_norm"] for row in rows(store_root, "left out")] == [0.0] * 5
     told = capsys.readouterr().out
     assert "step 1 taught nothing, every completion was truncated: raise max_completion_length" in told
     assert [row["reward"] for row in rows(store_root, "run")] == [0.0] * 5
