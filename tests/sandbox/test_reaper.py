@@ -43,6 +43,17 @@ def test_a_child_that_others_wait_for_is_left_to_them() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_once_stopped_it_leaves_every_child_to_others() -> None:
+    script = (
+        "import os, subprocess, time\nfrom sandbox.reaper import Reaper, find_zombies\n"
+        "reaper = Reaper(list)\nreaper.start()\nreaper.wake()\nreaper.stop()\n"
+        "child = subprocess.Popen(['false'])\nreaper.wake()\ntime.sleep(0.5)\nassert child.wait() == 1\n"
+    )
+    folder = os.path.dirname(os.path.dirname(reaper.__file__))
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_it_goes_on_when_somebody_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = []
 

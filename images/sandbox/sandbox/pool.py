@@ -133,6 +133,7 @@ class Pool:
         for thread in self._threads:
             if thread.ident is not None:  # it was started
                 thread.join()
+        self._reaper.stop()
 
     def _run(self, place: keeper.Keeper) -> None:
         try:

@@ -27,6 +27,7 @@ class Reaper:
         """own: processes that somebody else waits for."""
         self._own = own
         self._losses = threading.Semaphore(0)
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reaper", daemon=True)
 
     def start(self) -> None:
@@ -41,10 +42,18 @@ class Reaper:
         """A process with children has been lost."""
         self._losses.release()
 
+    def stop(self) -> None:
+        """Reap nothing more: a child of this process that ends later is somebody else's to wait for."""
+        self._stopping.set()
+        self._losses.release()
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
+
     def _run(self) -> None:
         while self._losses.acquire():
             for _ in range(LOOKS):
-                time.sleep(PAUSE_SECONDS)
+                if self._stopping.wait(PAUSE_SECONDS):
+                    return
                 for pid in find_zombies([os.getpid()]) - set(self._own()):
                     # A worker's own process may be among them: subprocess, which waits for it, copes with either order.
                     with contextlib.suppress(ChildProcessError):
