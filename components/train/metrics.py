@@ -31,9 +31,10 @@ def step_metrics(
 ) -> dict[str, Any]:
     """The row of metrics.jsonl for one step; shares are fractions of the batch, None where nothing was measured.
 
-    reward is the mean over completions that got one, truncated ones as truncated_reward says; pass_rate the share of judged programs that
-    pass, those cut from truncated completions included, as the evaluation counts them; zero_variance the share of
-    groups without an advantage, those without any reward included; usable the share that finished and was judged.
+    reward is the mean over completions that got one, truncated ones as truncated_reward says; pass_rate the share of
+    judged programs that pass, those cut from truncated completions included, as the evaluation counts them;
+    zero_variance the share of groups without an advantage, those without any reward included; usable the share that
+    finished and was judged.
     """
     rewards = [judged.reward for judged in batch if judged.reward is not None]
     passed = [judged.verdict.passed for judged in batch if judged.verdict.passed is not None]

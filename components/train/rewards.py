@@ -1,10 +1,11 @@
 """The reward: 1.0 when a completion's program passes all tests, else 0.0; None when it could not be judged.
 
 A truncated completion did not finish its program: its tokens stay out of the loss, and its reward is 0.0, or None with
-truncated_reward none. The zero in the group's mean is what teaches the policy to finish. Measured on the base of tests/train/test_unending_base.py, which
-never says EOS and truncates 30 % of its completions (pass@1 18 %; 60 steps, 3 seeds, 40 held-out problems x 4): with
-the zero 75 to 81 % pass and 7 to 11 % are truncated; with None 63 to 66 % and 40 to 54 %. None suits a model that
-ends by itself whenever it has room: a program that is merely long does not count as a wrong one then.
+truncated_reward none. The zero in the group's mean is what teaches the policy to finish. Measured on the base of
+tests/train/test_unending_base.py, which never says EOS and truncates 30 % of its completions (pass@1 18 %; 60 steps, 3
+seeds, 40 held-out problems x 4): with the zero 75 to 81 % pass and 7 to 11 % are truncated; with None 63 to 66 % and 40
+to 54 %. None suits a model that ends by itself whenever it has room: a program that is merely long does not count as a
+wrong one then.
 
 The whole batch is judged in one call of the client.
 """
