@@ -21,7 +21,7 @@ DEMO_MODEL = ROOT / "demo/model"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # kfp asks for the stack at every setting of a task; with lines of source that takes seconds a compile beside torch.
-inspect.stack.__defaults__ = (0,)  # type: ignore[attr-defined]
+inspect.stack.__defaults__ = (0,)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs have it, and all that they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
