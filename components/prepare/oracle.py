@@ -63,6 +63,7 @@ def _values(grader: Grader, questions: Sequence[Question]) -> list[list[tuple[An
     values: list[list[tuple[Any] | None]] = [[None] * len(question.inputs) for question in questions]
     waiting = {place: list(range(len(question.inputs)))[:CALLS_AT_ONCE] for place, question in enumerate(questions)}
     lost: dict[int, str] = {}
+    answered = grader.client.answered
     for _ in range(ENDINGS + 1):
         waiting = {place: left for place, left in waiting.items() if left}
         items = [
@@ -83,7 +84,8 @@ def _values(grader: Grader, questions: Sequence[Question]) -> list[list[tuple[An
             ran = _take(outputs, waiting[place], values[place])
             if outputs.outcome != INFRA:
                 waiting[place] = waiting[place][ran + 1 :] if outputs.outcome in ENDED else []
-    grader.count(len(questions), list(lost.values()))
+    away = grader.client.answered == answered
+    grader.count(len(questions), list(lost.values()), away=away, alone=len(questions) == 1)
     return values
 
 

@@ -1,7 +1,9 @@
 """The one grade: a program passes when the sandbox saw every test pass. The reward is 1.0 or 0.0.
 
 filter, train and evaluate all grade here. Infrastructure failures are counted, never scored; when their share
-passes `infra_limit` the run stops, because training on the rest would teach whatever happened to survive.
+passes `infra_limit` the run stops, because training on the rest would teach whatever happened to survive. It stops as
+well when nothing of a batch could be judged, however much was judged before: the sandbox is gone, and every further
+batch would be drawn in vain.
 """
 
 from collections.abc import Sequence
@@ -31,9 +33,10 @@ class Grader:
         self.judged = self.lost = 0
 
     def grade(self, pairs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
-        """One verdict a (problem, program), in order; InfraError when too many could not be judged.
+        """One verdict a (problem, program), in order; InfraError when too many, or all of them, could not be judged.
 
-        SandboxUnavailable, which is an InfraError, when no replica answered anything.
+        SandboxUnavailable, which is an InfraError, when no replica answered anything. A lone program of which a sandbox
+        at work says that it could not be judged is part of the share, no more: it may have taken its worker along.
 
         A verdict depends on its item alone, so a program that several completions of a problem share is judged once.
         """
@@ -43,7 +46,8 @@ class Grader:
             zip(different, self.client.judge([self._item(*pair) for pair in different.values()]), strict=True)
         )
         verdicts = [judged[problem.task_id, program] for problem, program in pairs]
-        self._count(verdicts, SandboxUnavailable if self.client.answered == answered else InfraError)
+        lost = [verdict.detail for verdict in verdicts if verdict.passed is None]
+        self.count(len(verdicts), lost, away=self.client.answered == answered, alone=len(different) == 1)
         return verdicts
 
     def _item(self, problem: Problem, program: str) -> Item:
@@ -55,23 +59,25 @@ class Grader:
             timeout_s=timeout_of(problem, self.test_timeout_s),
         )
 
-    def _count(self, verdicts: Sequence[Verdict], failure: type[InfraError]) -> None:
-        lost = [verdict.detail for verdict in verdicts if verdict.passed is None]
-        self.count(len(verdicts), lost, failure)
-
-    def count(self, asked: int, lost: Sequence[str], failure: type[InfraError] = InfraError) -> None:
+    def count(self, asked: int, lost: Sequence[str], *, away: bool = False, alone: bool = False) -> None:
         """Count programs that the sandbox was asked about; lost: why there is no answer, for each that got none.
 
-        `failure` is raised when too many were lost.
+        away: no replica answered anything. alone: all of them are the same program. InfraError as `grade` says.
         """
         self.judged += asked
         self.lost += len(lost)
-        everything_lost = 0 < asked == len(lost)
-        enough = self.judged >= JUDGED_BEFORE_LIMIT or everything_lost
-        if enough and self.lost > self.infra_limit * self.judged:
+        everything = 0 < asked == len(lost)
+        failure = SandboxUnavailable if away else InfraError
+        reason = f"the last reason: {lost[-1] if lost else 'see the log'}."
+        if (self.judged >= JUDGED_BEFORE_LIMIT or everything) and self.lost > self.infra_limit * self.judged:
             raise failure(
                 f"{self.lost} of {self.judged} programs could not be judged, more than infra_limit "
-                f"{self.infra_limit:g} allows; the last reason: {lost[-1] if lost else 'see the log'}."
+                f"{self.infra_limit:g} allows; {reason}"
+            )
+        if everything and self.infra_limit < 1 and (away or not alone):
+            raise failure(
+                f"All of the last {asked} programs could not be judged ({self.lost} of {self.judged} so far), which "
+                f"means that the sandbox is away or broken; {reason}"
             )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from components.shared.errors import InfraError
 from components.shared.grading import Grader, count_outcomes, reward_of, timeout_of
-from components.shared.sandbox import ITEMS_PER_REQUEST, Item, SandboxClient, Verdict
+from components.shared.sandbox import ITEMS_PER_REQUEST, Item, SandboxClient, SandboxUnavailable, Verdict
 from tests.builders import make_problem
 
 Script = Callable[[int, dict[str, Any]], tuple[int, dict[str, str], Any] | None]
@@ -208,6 +208,55 @@ def test_the_run_stops_when_too_much_is_lost(serve: Callable[[Script], Server]) 
     strict = Grader(SandboxClient(serve(losing(0.1)).url), test_timeout_s=5, infra_limit=0.02)
     with pytest.raises(InfraError, match=r"more than infra_limit 0\.02 allows"):
         strict.grade(pairs)
+
+
+def broken(turn: int, body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
+    """A service that answers, and can judge nothing."""
+    answer = right(turn, body)
+    for row in answer[2]["verdicts"]:
+        row.update(outcome="infra", passed=None, detail="no worker could be started")
+    return answer
+
+
+@pytest.mark.parametrize("judged", [0, 49, 1_000, 100_000])
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_batch_of_which_nothing_could_be_judged_stops_the_run_however_late(
+    serve: Callable[[Script], Server], judged: int, answers: bool
+) -> None:
+    url = serve(broken).url if answers else "http://127.0.0.1:9"
+    reason = "no worker could be started" if answers else r"127\.0\.0\.1:9"
+    kind = InfraError if answers else SandboxUnavailable
+    pairs = [(make_problem(), f"good {n}") for n in range(8)]
+
+    def grader(infra_limit: float) -> Grader:
+        made = Grader(SandboxClient(url, retry_seconds=0.1), test_timeout_s=5, infra_limit=infra_limit)
+        made.judged = judged
+        return made
+
+    for limit in (0.0, 0.02, 0.5, 0.99):
+        with pytest.raises(InfraError, match=rf"8 (of \d+ )?programs could not be judged.*{reason}") as stopped:
+            grader(limit).grade(pairs)
+        assert type(stopped.value) is kind
+        within = limit * (judged + 8) >= 8
+        assert ("All of the last 8 programs" in str(stopped.value)) == within  # what it says of infra_limit is true
+        assert ("more than infra_limit" in str(stopped.value)) != within
+    assert {verdict.passed for verdict in grader(1.0).grade(pairs)} == {None}
+
+
+def test_one_program_alone_that_takes_its_worker_along_is_a_part_of_the_share(
+    serve: Callable[[Script], Server],
+) -> None:
+    grader = Grader(SandboxClient(serve(broken).url), test_timeout_s=5, infra_limit=0.02)
+    grader.judged = 1_000
+    same = [(make_problem(), "good")] * 4
+    for _ in range(5):
+        assert {verdict.passed for verdict in grader.grade(same)} == {None}
+    with pytest.raises(InfraError, match=r"24 of 1024 programs could not be judged, more than infra_limit 0\.02"):
+        grader.grade(same)
+    grader.client = SandboxClient("http://127.0.0.1:9", retry_seconds=0.1)
+    grader.judged = 100_000
+    with pytest.raises(SandboxUnavailable, match=r"All of the last 1 programs could not be judged"):
+        grader.grade(same[:1])
 
 
 def test_a_verdict_names_its_failing_test() -> None:
