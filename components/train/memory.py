@@ -94,21 +94,22 @@ class AttemptRecord:
             )
 
     def pieces(self, wanted: Pieces, share: int) -> tuple[Pieces, str]:
-        """The pieces for this attempt and why they are smaller than wanted; the reason is empty when they are not."""
+        """The pieces for this attempt and why they are smaller than wanted; the reason is empty when they are not.
+
+        They are never larger: whoever wants less, be it this attempt after it ran out of memory itself, gets that.
+        """
         if not self.before:
             return wanted, ""
-        then = Pieces(self.before["micro_batch_size"], self.before["rows"])
+        most = Pieces(self.before["micro_batch_size"], self.before["rows"])
+        why = "an attempt before ran out of memory with more"
         if not self.before["ended"] and self.before["memory_share"] >= NEARLY_ALL:
             self.ran_out = True
-            smaller = then.halved(share) or then
-            return (
-                smaller,
-                f"the attempt before was killed while it used {self.before['memory_share']:.0%} of its memory",
-            )
+            most = most.halved(share) or most
+            why = f"the attempt before was killed while it used {self.before['memory_share']:.0%} of its memory"
         if not self.ran_out:
             return wanted, ""
-        fitted = Pieces(min(then.micro_batch_size, wanted.micro_batch_size), min(then.rows, wanted.rows))
-        return fitted, "" if fitted == wanted else "an attempt before ran out of memory with more"
+        fitted = Pieces(min(most.micro_batch_size, wanted.micro_batch_size), min(most.rows, wanted.rows))
+        return fitted, "" if fitted == wanted else why
 
     def note(self, share: float) -> None:
         """Remember the most memory that was in use."""

@@ -40,6 +40,25 @@ def test_only_an_attempt_that_was_killed_with_its_memory_full_makes_the_next_one
         assert record(tmp_path, **{**facts, **change}).pieces(wanted, 32) == (wanted, "")
 
 
+def test_after_a_kill_less_than_half_is_taken_where_less_is_wanted(tmp_path: Path) -> None:
+    facts = {"micro_batch_size": 8, "rows": 32, "ran_out": False, "memory_share": 0.97, "ended": ""}
+    attempt = record(tmp_path, **facts)
+    pieces, why = attempt.pieces(Pieces(1, 32), 32)  # the user has set micro_batch_size to 1 meanwhile
+    assert pieces == Pieces(1, 16)
+    assert "was killed" in why
+    assert record(tmp_path, **facts).pieces(Pieces(2, 8), 32) == (Pieces(2, 8), "")
+    assert attempt.ran_out, "so that the next attempt takes no more again"
+
+
+def test_an_attempt_that_runs_out_itself_after_a_kill_gets_smaller_until_there_is_no_less(tmp_path: Path) -> None:
+    facts = {"micro_batch_size": 8, "rows": 32, "ran_out": False, "memory_share": 0.97, "ended": ""}
+    attempt = record(tmp_path, **facts)
+    taken = [attempt.pieces(Pieces(8, 32), 32)[0]]
+    while smaller := taken[-1].halved(32):
+        taken.append(attempt.pieces(smaller, 32)[0])
+    assert taken == [Pieces(4, 16), Pieces(2, 8), Pieces(1, 4), Pieces(1, 2), Pieces(1, 1)]
+
+
 def test_what_fitted_at_last_is_where_the_next_attempt_starts(tmp_path: Path) -> None:
     facts = {"micro_batch_size": 4, "rows": 16, "ran_out": True, "memory_share": 0.5, "ended": "finished"}
     pieces, why = record(tmp_path, **facts).pieces(Pieces(8, 32), 32)
