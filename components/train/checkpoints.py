@@ -53,9 +53,14 @@ class Checkpoints:
     def newest(self, folder: Path) -> Path | None:
         """Fetch the newest whole checkpoint into `folder`/resume/checkpoint-<step>; None when there is none.
 
-        A damaged one is skipped with a warning. UserError when the run had other settings.
+        One that is damaged, or was not written to its end, is skipped with a warning. UserError when the run had other
+        settings.
         """
-        for step in self.steps():
+        found, whole = self._folders(), self.steps()
+        for step in sorted(found, reverse=True):
+            if step not in whole:
+                say("train", f"warning: checkpoint {step} was not written to its end (no {MANIFEST}) and is skipped")
+                continue
             fetched = folder / "resume" / f"checkpoint-{step}"
             manifest, damage = self._fetch(step, fetched)
             if manifest is None:

@@ -44,7 +44,8 @@ def test_a_damaged_one_is_skipped_with_a_warning(
     newest = checkpoints.newest(tmp_path / "into")
     assert newest is not None
     assert newest.name == "checkpoint-1"
-    assert ("checkpoint 2 is damaged (weights)" in capsys.readouterr().out) == (damage != "no manifest")
+    said = "was not written to its end (no manifest.json)" if damage == "no manifest" else "is damaged (weights)"
+    assert capsys.readouterr().out.count(f"warning: checkpoint 2 {said} and is skipped") == 1
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,22 @@ def test_a_manifest_of_any_other_form_is_damage(
     assert newest is not None
     assert newest.name == "checkpoint-1"
     assert "checkpoint 2 is damaged" in capsys.readouterr().out
+
+
+def test_what_is_left_of_an_older_one_is_nobodys_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoints = saved(tmp_path, 1, 2)
+    (tmp_path / "store/checkpoints/run/1/manifest.json").unlink()
+    newest = checkpoints.newest(tmp_path / "into")
+    assert newest is not None
+    assert newest.name == "checkpoint-2"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_run_with_nothing_but_a_half_written_one_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoints = saved(tmp_path, 1)
+    (tmp_path / "store/checkpoints/run/1/manifest.json").unlink()
+    assert checkpoints.newest(tmp_path / "into") is None
+    assert "checkpoint 1 was not written to its end" in capsys.readouterr().out
 
 
 def test_a_new_run_has_none(tmp_path: Path) -> None:
