@@ -12,6 +12,10 @@ from components.shared.grading import count_outcomes, missed_share
 from components.train.hidden import Missed
 from components.train.rewards import Judged
 
+MEND_SANDBOX = (
+    "see what the sandbox at sandbox_url logs; give it more replicas or lower test_timeout_s if it is too slow"
+)
+
 
 def groups_of(batch: Sequence[Judged], num_generations: int) -> list[Sequence[Judged]]:
     """The batch cut into its groups; TRL keeps the completions of one prompt side by side."""
@@ -70,8 +74,8 @@ def lost_step(metrics: Mapping[str, Any]) -> str | None:
     if metrics["truncated"] == 1.0:
         return "every completion was truncated: raise max_completion_length"
     if metrics["infra"] == 1.0:
-        return "no completion could be judged: the sandbox failed, see infra in metrics.jsonl"
-    return "every completion was truncated or could not be judged: raise max_completion_length, check the sandbox"
+        return f"no completion could be judged: {MEND_SANDBOX}"
+    return f"every completion was truncated or could not be judged: raise max_completion_length, and {MEND_SANDBOX}"
 
 
 def step_samples(

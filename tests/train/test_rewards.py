@@ -13,6 +13,7 @@ from components.train.interruption import Interruption
 from components.train.metrics import kind_of_group, lost_step, step_metrics, step_samples
 from components.train.processes import Processes
 from components.train.rewards import TestReward
+from components.train.watch import LOST_STEPS_IN_A_ROW, stuck
 from tests.builders import make_problem
 
 RIGHT, WRONG, BROKEN = "\n    return 2 * x", "\n    return x", "\n    return ("
@@ -101,8 +102,13 @@ def test_a_step_without_a_usable_completion_is_named_with_the_parameter(sandbox_
     row = step_metrics(reward.batch, LOGS, step=1, epoch=0, num_generations=2)
     assert row["reward"] == 0.0
     assert "raise max_completion_length" in str(lost_step(row))
-    assert "sandbox failed" in str(lost_step({**row, "truncated": 0.0, "infra": 1.0}))
-    assert "check the sandbox" in str(lost_step({**row, "truncated": 0.5, "infra": 0.5}))
+    unjudged, either = ({**row, "truncated": share, "infra": 1 - share} for share in (0.0, 0.5))
+    for lost in (unjudged, either):
+        for remedy in ("sandbox_url", "more replicas", "test_timeout_s"):
+            assert remedy in str(lost_step(lost))
+        assert remedy in str(stuck([lost] * LOST_STEPS_IN_A_ROW, {}))
+    assert "could not be judged: raise max_completion_length" in str(lost_step(either))
+    assert "max_completion_length" not in str(lost_step(unjudged))
 
 
 def test_the_control_flips_coins_and_still_reports_what_passed(sandbox_url: str) -> None:
