@@ -1,4 +1,8 @@
-"""metrics.jsonl and samples.jsonl of a run, a line a step and a line a completion, under `runs/<run>/train/`."""
+"""metrics.jsonl and samples.jsonl of a run, a line a step and a line a completion, under `runs/<run>/train/`.
+
+Both are written anew every time, so that samples, which are long, must stay few: of a run of more than SAMPLED_STEPS
+steps those of the newest ones are kept, and before them of every 2nd step, or every 4th, 8th ..., the longer it is.
+"""
 
 import json
 from collections.abc import Sequence
@@ -9,6 +13,8 @@ from components.shared.progress import say
 from components.shared.store import Store
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+SAMPLED_STEPS = 512  # most steps, spread over all of a run, that have samples
+NEWEST_STEPS = 64  # which have samples in any case: the page shows those of the last, and a merge is compared on some
 Row = dict[str, Any]
 
 
@@ -38,6 +44,10 @@ class Journal:
         """Write down a step and its samples."""
         self._add(METRICS, [row])
         self._add(SAMPLES, samples)
+        kept = [place for place, one in enumerate(self.samples) if keeps_samples(one["step"], row["step"])]
+        if len(kept) < len(self.samples):
+            self.samples = [self.samples[place] for place in kept]
+            self.lines[SAMPLES] = [self.lines[SAMPLES][place] for place in kept]
 
     def objects(self) -> dict[str, bytes]:
         """What the store should hold, by key."""
@@ -55,6 +65,15 @@ class Journal:
         if damaged:
             say("train", f"warning: {damaged} of {len(rows) + damaged} lines of {name} are damaged and are left out")
         return rows
+
+
+def keeps_samples(step: int, newest: int) -> bool:
+    """Whether the samples of `step` are kept once `newest` is done.
+
+    What is kept later was kept before, too, so that a run which goes on from an earlier step ends with the same ones.
+    """
+    every = 1 << ((newest - 1) // SAMPLED_STEPS).bit_length()  # 1, 2, 4, ... as the run gets longer
+    return step % every == 0 or step > newest - NEWEST_STEPS
 
 
 def rows_of(content: bytes) -> tuple[list[Row], int]:
