@@ -46,7 +46,8 @@ class Uploads:
         self.objects: dict[str, bytes] = {}
         self.checkpoint: Checkpoint | None = None
         self.sending = self.closed = False
-        self.arrived = 0  # the step of the newest checkpoint in the store
+        self.arrived = 0  # the step of the newest checkpoint in the store,
+        self.way_seconds = 0.0  # and how long it took to get there, the objects before it included
         self.away_since: float | None = None
         self.next_warning = 0.0
         self.trouble: Exception | None = None
@@ -136,6 +137,7 @@ class Uploads:
                 self._welcome_back()
 
     def _try(self, objects: dict[str, bytes], checkpoint: Checkpoint | None) -> Exception | None:
+        start = time.monotonic()
         try:
             self.check()
             for key, data in list(objects.items()):
@@ -143,7 +145,7 @@ class Uploads:
                 del objects[key]
             if checkpoint:
                 self.save_checkpoint(*checkpoint)
-                self.arrived = checkpoint[0]
+                self.arrived, self.way_seconds = checkpoint[0], time.monotonic() - start
                 shutil.rmtree(checkpoint[1], ignore_errors=True)
         except Exception as error:  # handed to whoever trains: a thread has nobody to tell
             return error

@@ -4,7 +4,6 @@ Nothing here waits for the store: what is to be kept is handed to uploads.py.
 """
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,13 @@ from components.train.hidden import HiddenTests
 from components.train.interruption import Interruption
 from components.train.journal import Journal
 from components.train.metrics import lost_step, step_metrics, step_samples
-from components.train.pace import Pace
+from components.train.pace import Pace, SavePace
 from components.train.rewards import TestReward
 from components.train.rollouts import Rollouts
 from components.train.schedule import Schedule
 from components.train.trackers import scalars
 from components.train.uploads import Uploads
 
-# At most two minutes of work may be lost, and a checkpoint still needs a step's time and its way to the store.
-SECONDS_BETWEEN_SAVES, LONGEST_BETWEEN_SAVES = 60.0, 90.0
-SHARE_OF_TIME_FOR_SAVES = 0.1
 LOST_STEPS_IN_A_ROW = 5  # after so many steps without a completion to learn from, a run stops
 
 
@@ -58,9 +54,7 @@ class Watch(TrainerCallback):
         self.interruption, self.save_steps, self.draw_report = interruption, given["save_steps"], draw_report
         self.tracked = tracked
         self.progress = Progress("train", "training", schedule.steps, unit="steps", every_update=True)
-        self.last_save = self.save_started = time.monotonic()
-        self.save_seconds = 0.0
-        self.pace = Pace()
+        self.pace, self.save_pace = Pace(), SavePace()
         self.saved_step = 0
         self.advisor = Advisor()
         self.processes = reward.processes
@@ -69,8 +63,8 @@ class Watch(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.progress.skip_to(state.global_step)
         self.saved_step = state.global_step
-        self.last_save = time.monotonic()
         self.pace.begin()
+        self.save_pace.begin()
         self.publish(finished=False)  # who looks early finds a page
 
     def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
@@ -106,13 +100,11 @@ class Watch(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         wanted = bool(self.save_steps) and state.global_step % self.save_steps == 0
-        pause = min(LONGEST_BETWEEN_SAVES, max(SECONDS_BETWEEN_SAVES, self.save_seconds / SHARE_OF_TIME_FOR_SAVES))
-        due = time.monotonic() - self.last_save >= pause
+        due = self.save_pace.is_due(self.uploads.way_seconds)
         stopping = any(self.processes.gather([self.interruption.requested]))
         due = self.processes.agree(wanted or due)  # clocks differ
         control.should_training_stop = stopping or control.should_training_stop
         control.should_save = due or control.should_training_stop or state.global_step >= self.schedule.steps
-        self.save_started = time.monotonic()
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -124,8 +116,8 @@ class Watch(TrainerCallback):
             self.uploads.write(self.journal.objects())
         self.uploads.write(self.tracked())
         self.uploads.send_checkpoint(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")
-        self.saved_step, self.last_save = state.global_step, time.monotonic()
-        self.save_seconds = self.last_save - self.save_started
+        self.saved_step = state.global_step
+        self.save_pace.saved()
 
     def publish(self, *, finished: bool) -> None:
         """Hand the journal and the page, as they are now, to the store."""

@@ -17,7 +17,7 @@ from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.lineage import UNTRAINED, read_trained_on
 from components.shared.sandbox import SandboxClient
-from components.train import session, uploads, watch
+from components.train import pace, session, uploads
 from components.train.checkpoints import Checkpoints
 from components.train.plan import memory
 from components.train.rewards import TestReward
@@ -151,7 +151,7 @@ def test_chat_mode_and_the_random_control_run(train: Train, store_root: Path) ->
 
 
 def test_time_alone_makes_a_checkpoint_due(train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(pace, "SECONDS_BETWEEN_SAVES", 0.0)
     saved = []
     save = Checkpoints.save
     monkeypatch.setattr(
@@ -208,21 +208,25 @@ def test_a_store_that_is_away_in_mid_run_gets_everything_later(
     assert (store_root / "checkpoints/run/12/manifest.json").is_file()
 
 
+@pytest.mark.parametrize("before", [0, 100_000], ids=["early in a run", "late in a run"])
 def test_a_sandbox_that_goes_away_in_mid_run_loses_no_step(
-    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
+    """before: programs that were judged in steps long gone."""
     judge = Grader.grade
     calls = iter(range(100))
 
     def vanish(grader: Grader, pairs: Any) -> Any:
         if next(calls) == 3:
             grader.client = SandboxClient("http://127.0.0.1:9", retry_seconds=0.1)
+            grader.judged += before
         return judge(grader, pairs)
 
     monkeypatch.setattr(Grader, "grade", vanish)
     with pytest.raises(InfraError, match=r"could not be judged.*3 of 6 steps are kept; the run can be continued"):
         train()
     assert (store_root / "checkpoints/run/3/manifest.json").is_file()
+    assert [row["step"] for row in rows(store_root, "run")] == [1, 2, 3]
 
 
 @pytest.mark.slow
@@ -247,6 +251,31 @@ def test_memory_that_runs_out_halves_the_micro_batch_and_nothing_else(
         assert torch.allclose(weights(model)[name], tensor, atol=1e-3), name
     train("small", micro_batch_size=8, save_steps=2)
     assert "an attempt before ran out of memory with more: micro_batch_size is 4 now" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_memory_that_runs_out_after_a_kill_for_it_is_halved_further(
+    train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, tried = GRPOTrainer.training_step, []
+
+    def smaller_gpu(trainer: GRPOTrainer, model: Any, inputs: Any, *rest: Any) -> Any:
+        tried.append(trainer.args.per_device_train_batch_size)
+        if tried[-1] > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(trainer, model, inputs, *rest)
+
+    monkeypatch.setattr(GRPOTrainer, "training_step", smaller_gpu)
+    killed = {"id": "1", "micro_batch_size": 16, "rows": 32, "ran_out": False, "memory_share": 0.97, "ended": ""}
+    record = store_root / "runs/run/train/attempt.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps(killed))
+    train(micro_batch_size=16, batch_size=32)
+    told = capsys.readouterr().out
+    assert told.count("the attempt before was killed while it used 97% of its memory") == 1
+    assert list(dict.fromkeys(tried)) == [8, 4, 2]
+    assert [row["step"] for row in rows(store_root, "run")] == [1, 2, 3]
+    assert json.loads(record.read_text())["micro_batch_size"] == 2
 
 
 def test_adapters_stay_in_fp32_on_a_base_in_half_precision(train: Train) -> None:
