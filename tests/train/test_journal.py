@@ -35,7 +35,7 @@ def long_run(journal: Journal, first: int, last: int, *, length: int = 1) -> Jou
 
 
 def test_the_samples_of_a_long_run_take_no_more_room_than_those_of_a_short_one() -> None:
-    """What a run hands over with every page and checkpoint, its completions a tenth as long as at the default lengths."""
+    """What is handed over with every page and checkpoint; completions are a tenth as long as at the default lengths."""
     journal = Journal(open_store("unused"), "run/train")
     most = 0
     for step in range(1, 10_001):
