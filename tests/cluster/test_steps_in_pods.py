@@ -13,7 +13,7 @@ from tests.browsing import every_form, opened_browser
 from tests.cluster.cluster import ROOT
 from tests.cluster.compiled import Compiled, Step
 from tests.cluster.ground import BUCKET, Ground
-from tests.cluster.step_pods import HARDENED, Running, demo_in_pods
+from tests.cluster.step_pods import HARDENED, Running, demo_in_pods, main_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
@@ -76,7 +76,9 @@ def test_every_step_was_a_pod_with_what_the_compiled_file_says(both: Both) -> No
     assert [step.name for step, _ in both.running.seen] == STEPS
     for step, pod in both.running.seen:
         spec, container, settings = pod["spec"], step.container, step.kubernetes
-        (main,) = spec["containers"]
+        main = main_of(pod)
+        assert [each["name"] for each in spec["initContainers"]] == ["kfp-launcher"]
+        assert [each["name"] for each in spec["containers"]] == ["wait", "main"]
         assert main["image"] == container["image"]
         assert main["args"] == [*container["command"], *container["args"]]
         assert main["command"][-1] == "--"
@@ -119,7 +121,7 @@ def mounts_in(spec: dict, container: dict) -> set[tuple[str, str, str]]:
 
 def test_a_gpu_was_asked_for_and_given(both: Both) -> None:
     """The scheduler has one of the node's for it, or the pod would still be pending."""
-    asked = {step.name: pod["spec"]["containers"][0]["resources"] for step, pod in both.running.seen}
+    asked = {step.name: main_of(pod)["resources"] for step, pod in both.running.seen}
     assert [name for name, each in asked.items() if each["limits"].get("nvidia.com/gpu") == "1"] == WITH_GPU
     for each in asked.values():
         assert each["limits"]["memory"] == each["requests"]["memory"] == "2Gi"
