@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cli.endpoint import Endpoint
+from cli.parameters import WHOLE
 from cli.submit import ENDED
 from cli.uploading import DEMO_PODS
 from components.pods import MAIN, RUN_LABEL, STEP_LABEL
@@ -21,6 +22,7 @@ from tests.cluster.cluster import ROOT, Cluster, eventually, forwarded
 from tests.cluster.conftest import Images, deploy
 from tests.cluster.installation import secret
 from tests.cluster.kfp_runs import SPACE
+from tests.cluster.outcome import Left, left_in
 
 STORE = "grpo-code-store"
 # Most of the demo's training, so that there is time to disturb it, and less of all the rest.
@@ -33,6 +35,7 @@ SHORT = {
     "eval_k": 2,
     "save_steps": 2,
 }
+ROOT_OF_ARTIFACTS = f"v2/artifacts/{WHOLE}"  # in KFP's bucket, of this pipeline's
 SECONDS_FOR_A_RUN = 900.0
 
 
@@ -101,25 +104,35 @@ class Place:
 
     def had_pods(self, run: str, step: str) -> bool:
         """Whether a step of a run had a pod of its own: what KFP takes from its cache has none."""
-        return bool(self.cluster.get("pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run},{STEP_LABEL}={step}")["items"])
+        return bool(self.pods(run, step))
+
+    def pods(self, run: str, step: str) -> list[dict[str, Any]]:
+        """The pods of a step that are there, KFP's own beside it left out."""
+        found: list[dict[str, Any]] = self.cluster.get(
+            "pods", "-n", SPACE, "-l", f"{RUN_LABEL}={run},{STEP_LABEL}={step}"
+        )["items"]
+        return found
 
     def pod(self, run: str, step: str) -> str:
         """The pod of a step, once its program runs."""
-        chosen = f"{RUN_LABEL}={run},{STEP_LABEL}={step}"
 
         def found() -> list[str]:
-            pods = self.cluster.get("pods", "-n", SPACE, "-l", chosen)["items"]
-            return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"]
+            return [pod["metadata"]["name"] for pod in self.pods(run, step) if pod["status"]["phase"] == "Running"]
 
         return str(eventually(found, f"a pod of {step}", SECONDS_FOR_A_RUN)[0])
 
     def log(self, pod: str) -> str:
         return self.cluster.kubectl("logs", pod, "-n", SPACE, "-c", MAIN, check=False)
 
-    def rewards(self, run: str) -> list[tuple[int, float, float]]:
-        """(step, reward, loss) of each step, from the run's metrics in the store."""
-        rows = [json.loads(line) for line in self.store.read(f"runs/{run}/train/metrics.jsonl").splitlines()]
-        return [(row["step"], row["reward"], row["loss"]) for row in rows]
+    def left(self, run: str) -> Left:
+        """What the run's training has left in the store."""
+        return left_in(lambda name: self.store.read(f"runs/{run}/{name}"))
+
+    def written_by_kfp(self, run: str, step: str) -> dict[str, bytes]:
+        """The objects of a step's artifacts where KFP keeps them, by name: <root>/<pipeline>/<run>/<task>/…/<name>."""
+        found = self.store.client.list_objects(self.store.bucket, prefix=f"{ROOT_OF_ARTIFACTS}/", recursive=True)
+        names = [str(each.object_name) for each in found if f"/{run}/{step}/" in str(each.object_name)]
+        return {name.rpartition("/")[2]: self.store.client.get_object(self.store.bucket, name).read() for name in names}
 
     def why(self, run: str) -> str:
         """What the doctor says of a run that did not end well, and the last words of its pods that failed."""
@@ -144,7 +157,8 @@ def as_options(given: dict[str, Any]) -> list[str]:
     words = []
     for name, value in given.items():
         option = name.replace("_", "-")
-        words += [f"--{'' if value else 'no-'}{option}"] if isinstance(value, bool) else [f"--{option}", str(value)]
+        text = json.dumps(value) if isinstance(value, dict | list) else str(value)
+        words += [f"--{'' if value else 'no-'}{option}"] if isinstance(value, bool) else [f"--{option}", text]
     return words
 
 

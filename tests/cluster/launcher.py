@@ -4,7 +4,8 @@
 
 Like the real one it fetches the input artifacts, puts the inputs into the step's command, runs it, and sends on what it
 has left: artifacts to their addresses, output parameters and metadata to --results, which stands for KFP's own records.
-A folder of a step's artifact is at /s3/bucket/key. The text of this file is a pod's program, in any of the step images.
+A folder of a step's artifact is at /s3/bucket/key. --at-work: a FIFO that is open for writing as long as this process
+lives, by which the container beside it knows. The text of this file is a pod's program, in any of the step images.
 """
 
 import argparse
@@ -56,11 +57,15 @@ def fetch(client: Minio, uri: str) -> None:
 
 
 def send(client: Minio, uri: str) -> None:
-    """Likewise; an output that the step has not written is only warned about."""
+    """Likewise; an output that the step has not written is only warned about.
+
+    Inside a folder everything but a folder is opened and read, so that OSError is raised at a link to one.
+    """
     (bucket, key), source = place(uri), local(uri)
     if not source.exists():
         print(f"launcher: {source} does not exist", flush=True)
-    for file in [source] if source.is_file() else sorted(path for path in source.rglob("*") if path.is_file()):
+    inside = sorted(path for path in source.rglob("*") if path.is_symlink() or not path.is_dir())
+    for file in [source] if source.is_file() else inside:
         name = key if file == source else f"{key}/{file.relative_to(source).as_posix()}"
         client.fput_object(bucket, name, str(file))
 
@@ -109,7 +114,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--executor_input", required=True, type=json.loads)
     parser.add_argument("--results", required=True)
+    parser.add_argument("--at-work", default="")
     options = parser.parse_args(arguments[:end])
+    if options.at_work:
+        os.open(options.at_work, os.O_WRONLY)  # waits for its reader, and is closed by the end of this process
     given, client = options.executor_input, connect()
     for one in artifacts_of(given["inputs"]):
         fetch(client, one["uri"])
@@ -123,8 +131,12 @@ def main(arguments: list[str]) -> int:
         print(f"launcher: failed to execute component: exit status {code}", file=sys.stderr, flush=True)
         return 1
     whole = produced(given)
-    for one in artifacts_of(whole):
-        send(client, one["uri"])
+    try:
+        for one in artifacts_of(whole):
+            send(client, one["uri"])
+    except OSError as error:
+        print(f"launcher: failed to upload: {error}", file=sys.stderr, flush=True)
+        return 1
     local(options.results).parent.mkdir(parents=True, exist_ok=True)
     local(options.results).write_text(json.dumps(whole))
     send(client, options.results)

@@ -2,7 +2,8 @@
 
 Everything of the step's own (image, command, arguments, resources, labels, Secrets, variables, volumes, deadline) is
 taken from the compiled file as it stands; what KFP adds to every pod (its launcher's init container and folders, the
-hardening, its labels) is added likewise, with launcher.py in place of the launcher.
+hardening, its labels) is added likewise, with launcher.py in place of the launcher, and as Argo does a container beside
+the step's, which ends after it. What Argo's own reports from there, the tests ask of the API server.
 """
 
 import contextlib
@@ -27,6 +28,8 @@ from tests.cluster.ground import BUCKET, Ground
 Object = dict[str, Any]
 HOME = "/kfp-launcher"
 PROGRAM = Path(__file__).with_name("launcher.py")
+WAIT, ARGO = "wait", "/var/run/argo"
+AT_WORK = f"{ARGO}/{MAIN}"
 OWN_FOLDERS = {"s3-scratch": "/s3", "dot-local-scratch": "/.local", "dot-cache-scratch": "/.cache"}
 OWN_FOLDERS |= {"dot-config-scratch": "/.config", "minio-scratch": "/minio", "gcs-scratch": "/gcs"}
 # KFP 2.17's for every container of a step; runAsNonRoot for its own init container alone.
@@ -92,11 +95,12 @@ def volumes(step: Step) -> list[Object]:
 def main_container(step: Step, folder: str) -> Object:
     """The step's own container: its command, with the launcher's in front."""
     launch = ["python", f"{HOME}/launch", "--executor_input", json.dumps(step.executor_input(folder))]
-    paths = {"kfp-launcher": HOME, **OWN_FOLDERS, **{each["volume"]["name"]: each["path"] for each in volumes(step)}}
+    own = {each["volume"]["name"]: each["path"] for each in volumes(step)}
+    paths = {"kfp-launcher": HOME, "var-run-argo": ARGO, **OWN_FOLDERS, **own}
     return {
         "name": MAIN,
         "image": step.container["image"],
-        "command": [*launch, "--results", f"{folder}/results.json", "--"],
+        "command": [*launch, "--results", f"{folder}/results.json", "--at-work", AT_WORK, "--"],
         "args": [*step.container["command"], *step.container["args"]],
         "env": variables(step),
         "resources": resources(step),
@@ -106,16 +110,34 @@ def main_container(step: Step, folder: str) -> Object:
 
 
 def init_container(step: Step) -> Object:
-    """What puts the launcher where the step's container finds it."""
-    paths = {"kfp-launcher": HOME, "stand-in": "/stand-in"}
+    """What puts the launcher where the step's container finds it, and the FIFO where both containers do."""
+    paths = {"kfp-launcher": HOME, "var-run-argo": ARGO, "stand-in": "/stand-in"}
     return {
         "name": "kfp-launcher",
         "image": step.container["image"],
-        "command": ["cp", f"/stand-in/{PROGRAM.name}", f"{HOME}/launch"],
+        "command": ["sh", "-c", f"cp /stand-in/{PROGRAM.name} {HOME}/launch && mkfifo {AT_WORK}"],
         "resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "256Mi"}},
         "securityContext": {**HARDENED, "runAsNonRoot": True},
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in paths.items()],
     }
+
+
+def wait_container(step: Step) -> Object:
+    """What ends when the step's container has, whatever its end, with the amounts that KFP gives to Argo's."""
+    return {
+        "name": WAIT,
+        "image": step.container["image"],
+        "command": ["cat", AT_WORK],  # the kernel tells it of the end of the only writer
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "512Mi"}},
+        "securityContext": {**HARDENED, "runAsNonRoot": True},
+        "volumeMounts": [{"name": "var-run-argo", "mountPath": ARGO}],
+    }
+
+
+def main_of(pod: Object) -> Object:
+    """The step's own container of a pod."""
+    (found,) = [each for each in pod["spec"]["containers"] if each["name"] == MAIN]
+    return found  # itself, to be changed
 
 
 def make_pod(step: Step, name: str, run_id: str, folder: str) -> Object:
@@ -128,10 +150,10 @@ def make_pod(step: Step, name: str, run_id: str, folder: str) -> Object:
         "activeDeadlineSeconds": int(settings["activeDeadlineSeconds"]),
         "securityContext": {"seccompProfile": HARDENED["seccompProfile"]},
         "initContainers": [init_container(step)],
-        "containers": [main_container(step, folder)],
+        "containers": [wait_container(step), main_container(step, folder)],
         "volumes": [
             {"name": "stand-in", "configMap": {"name": "stand-in"}},
-            *({"name": each, "emptyDir": {}} for each in ("kfp-launcher", *OWN_FOLDERS)),
+            *({"name": each, "emptyDir": {}} for each in ("kfp-launcher", "var-run-argo", *OWN_FOLDERS)),
             *(each["volume"] for each in volumes(step)),
         ],
     }
@@ -170,11 +192,11 @@ class Running:
         return client.CoreV1Api(self.ground.cluster.api)
 
     def start(self, step: Step, **limits: str) -> "StepPod":
-        """Make a step's pod. limits: of its container's resources, beside those that the file has."""
+        """Make a step's pod. limits: of its own container's resources, beside those that the file has."""
         folder = f"s3://{BUCKET}/v2/artifacts/{self.run_id}/{step.name}/{uuid.uuid4()}"
         name = f"{step.name}-{self.run_id[:8]}-{secrets.token_hex(2)}"
         pod = make_pod(step, name, self.run_id, folder)
-        pod["spec"]["containers"][0]["resources"]["limits"] |= limits
+        main_of(pod)["resources"]["limits"] |= limits
         made = self.api.create_namespaced_pod(self.ground.pipeline, pod)
         self.seen.append((step, self.ground.cluster.api.sanitize_for_serialization(made)))
         return StepPod(self, step, name, folder)

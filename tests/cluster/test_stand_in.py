@@ -6,6 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from components.pods import Pods
 from tests.buckets import client_of, s3_server
 from tests.cluster.compiled import Compiled, Results, Step, StepFailed, holds, read_results
 from tests.cluster.ground import moved
-from tests.cluster.step_pods import PROGRAM, make_pod
+from tests.cluster.step_pods import PROGRAM, main_of, make_pod
 
 DATASET = {"schemaTitle": "system.Dataset", "schemaVersion": "0.0.1"}
 
@@ -121,8 +124,8 @@ def test_a_condition_of_words_that_are_not_known_is_refused() -> None:
 
 def test_a_pod_has_what_the_file_says(compiled: Compiled) -> None:
     step = walked(compiled, gpus="2", train_memory="3Gi", node_selector={"accelerator": "a100"})["train"]
-    spec = make_pod(step, "train", "run-1", "s3://bucket/x")["spec"]
-    (main,) = spec["containers"]
+    pod = make_pod(step, "train", "run-1", "s3://bucket/x")
+    spec, main = pod["spec"], main_of(pod)
     assert main["resources"]["limits"] == {"memory": "3Gi", "nvidia.com/gpu": "2"}
     assert main["args"] == [*step.container["command"], *step.container["args"]]
     assert spec["nodeSelector"] == {"accelerator": "a100"}
@@ -150,13 +153,15 @@ read = (root / "bucket/in/problems/rows.jsonl").read_text()
 target = root / given["outputs"]["artifacts"]["model"]["artifacts"][0]["uri"].removeprefix("s3://")
 target.mkdir(parents=True)
 (target / "weights").write_text(read.upper())
+for link, where in json.loads(sys.argv[4]).items():
+    (target / link).symlink_to(where)
 told = {"parameterValues": {"n": 3}, "artifacts": {"model": {"artifacts": [{"metadata": {"loss": 0.5}}]}}}
 pathlib.Path(given["outputs"]["outputFile"]).write_text(json.dumps(told))
 sys.exit(int(sys.argv[3]))
 """
 
 
-def launched(folder: Path, settings: dict[str, str], *command: str) -> subprocess.Popen:
+def launched(folder: Path, settings: dict[str, str], *command: str, at_work: Path | None = None) -> subprocess.Popen:
     """The launcher in a process group of its own, as in a container."""
     problems = {"name": "problems", "uri": "s3://bucket/in/problems"}
     model = {"name": "model", "uri": "s3://bucket/out/model", "metadata": {}}
@@ -168,31 +173,49 @@ def launched(folder: Path, settings: dict[str, str], *command: str) -> subproces
             "outputFile": str(folder / "told/output.json"),
         },
     }
-    options = ["--executor_input", json.dumps(given), "--results", "s3://bucket/out/results.json", "--"]
+    options = ["--executor_input", json.dumps(given), "--results", "s3://bucket/out/results.json"]
+    options += ["--at-work", str(at_work)] if at_work else []
     environment = {**os.environ, **settings, "STAND_IN_LOCAL": str(folder)}
-    line = [sys.executable, str(PROGRAM), *options, *command]
+    line = [sys.executable, str(PROGRAM), *options, "--", *command]
     return subprocess.Popen(line, env=environment, text=True, stderr=subprocess.PIPE, start_new_session=True)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_launcher_moves_artifacts(tmp_path: Path, fails: bool) -> None:
+@dataclass(frozen=True)
+class Work:
+    """What a step does, and what its launcher has to say and has sent after that. links: in the model's folder."""
+
+    code: str = "{{$.inputs.parameters['n']}}"
+    links: dict[str, str] = field(default_factory=dict)
+    sent: tuple[str, ...] = ("model/weights", "results.json")
+    error: str = ""
+
+
+WORKS = {
+    "succeeds": Work(),
+    "fails": Work(code="1", sent=(), error="exit status 1"),
+    "leaves a link to a file": Work(links={"again": "weights"}, sent=("model/again", "model/weights", "results.json")),
+    "leaves a link to a folder": Work(links={"within": "."}, sent=("model/weights",), error="Is a directory"),
+    "leaves a link to nothing": Work(links={"lost": "gone"}, sent=(), error="No such file"),
+}
+
+
+@pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
+def test_the_launcher_moves_artifacts(tmp_path: Path, work: Work) -> None:
     with s3_server() as settings:
         store = client_of(settings)
         store.make_bucket("bucket")
         (tmp_path / "rows").write_text("row")
         store.fput_object("bucket", "in/problems/rows.jsonl", str(tmp_path / "rows"))
-        code = "1" if fails else "{{$.inputs.parameters['n']}}"
-        process = launched(tmp_path, settings, sys.executable, "-c", STEP, "{{$}}", str(tmp_path), code)
+        words = ("{{$}}", str(tmp_path), work.code, json.dumps(work.links))
+        process = launched(tmp_path, settings, sys.executable, "-c", STEP, *words)
         _, said = process.communicate(timeout=60)
         keys = [each.object_name for each in store.list_objects("bucket", prefix="out/", recursive=True)]
-        if fails:
-            assert process.returncode == 1
-            assert "exit status 1" in said
-            assert keys == []
+        assert sorted(keys) == [f"out/{name}" for name in work.sent]
+        assert process.returncode == (1 if work.error else 0), said
+        assert work.error in said
+        if work.error:
             return
-        assert process.returncode == 0, said
-        assert sorted(keys) == ["out/model/weights", "out/results.json"]
-        assert store.get_object("bucket", "out/model/weights").read() == b"ROW"
+        assert {store.get_object("bucket", key).read() for key in keys if "model" in key} == {b"ROW"}
         results = read_results(store.get_object("bucket", "out/results.json").read().decode())
         assert results.parameters == {"n": 3}
         assert results.artifacts["model"]["metadata"] == {"loss": 0.5}
@@ -200,6 +223,30 @@ def test_the_launcher_moves_artifacts(tmp_path: Path, fails: bool) -> None:
 
 def test_a_launcher_that_is_stopped_leaves_the_step_no_time(tmp_path: Path) -> None:
     """As was seen on a real one: SIGTERM reaches the step, and the container is gone a tenth of a second later."""
+    with s3_server() as settings:
+        client_of(settings).make_bucket("bucket")
+        with at_a_long_step(tmp_path, settings) as process:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 143
+            assert (tmp_path / "seen").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_container_beside_a_step_ends_after_it(tmp_path: Path, number: int) -> None:
+    """And not before, whatever its end is."""
+    fifo = tmp_path / "main"
+    os.mkfifo(fifo)
+    with s3_server() as settings, subprocess.Popen(["cat", fifo]) as beside:
+        client_of(settings).make_bucket("bucket")
+        with at_a_long_step(tmp_path, settings, at_work=fifo) as process:
+            assert beside.poll() is None
+            process.send_signal(number)
+            assert beside.wait(10) == 0
+
+
+@contextmanager
+def at_a_long_step(folder: Path, settings: dict[str, str], **more: Path) -> Iterator[subprocess.Popen]:
+    """A launcher whose step is at work; all of it is killed at the end of the block."""
     program = (
         "import pathlib, signal, sys, time\n"
         "folder = pathlib.Path(sys.argv[1])\n"
@@ -207,15 +254,12 @@ def test_a_launcher_that_is_stopped_leaves_the_step_no_time(tmp_path: Path) -> N
         "(folder / 'ready').touch()\n"
         "while True: time.sleep(60)\n"
     )
-    with s3_server() as settings:
-        client_of(settings).make_bucket("bucket")
-        process = launched(tmp_path, settings, sys.executable, "-c", program, str(tmp_path))
-        while not (tmp_path / "ready").exists():
+    process = launched(folder, settings, sys.executable, "-c", program, str(folder), **more)
+    try:
+        while not (folder / "ready").exists():
             assert process.poll() is None
             time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        try:
-            assert process.wait(10) == 143
-            assert (tmp_path / "seen").exists()
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()

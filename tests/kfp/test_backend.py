@@ -1,5 +1,6 @@
 """What a real Kubeflow Pipelines makes of what is sent; needs $KFP_ENDPOINT, and leaves nothing behind there."""
 
+import json
 import subprocess
 import sys
 import uuid
@@ -18,6 +19,8 @@ STORED = (
     "--model-name s3://grpo-code/demo/model --dataset s3://grpo-code/demo/problems "
     "--regression-dataset s3://grpo-code/demo/regression.jsonl --follow-revisions"
 )
+SELECTOR = {"accelerator": "a100"}
+TOLERATIONS = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 pytestmark = pytest.mark.kfp
 
 
@@ -60,14 +63,17 @@ def test_a_version_is_uploaded_once(call):
 
 def test_a_schedule_is_kept_as_it_was_meant(call, endpoint):
     name = f"test-{uuid.uuid4().hex[:8]}"
-    out = call(f"schedule create --name {name} {STORED} --epochs 1 --use-filter --cron", "0 3 1 1 *")
+    placed = ("--node-selector", json.dumps(SELECTOR), "--tolerations", json.dumps(TOLERATIONS))
+    line = f"schedule create --name {name} {STORED} --epochs 1 --lr 0.0015 --use-filter --cron"
+    out = call(line, "0 3 1 1 *", *placed)
     schedule = out.split()[2].rstrip(":")
     try:
         kept = endpoint.client.get_recurring_run(schedule)
         assert kept.trigger.cron_schedule.cron == "0 0 3 1 1 *"
         assert (kept.status, kept.no_catchup, int(kept.max_concurrency)) == ("ENABLED", True, 1)
         sent = kept.runtime_config.parameters
-        assert (sent["epochs"], sent["use_filter"], sent["gpus"], sent["tolerations"]) == (1, True, "1", [])
+        assert (sent["epochs"], sent["lr"], sent["use_filter"], sent["gpus"]) == (1, 0.0015, True, "1")
+        assert (sent["node_selector"], sent["tolerations"]) == (SELECTOR, TOLERATIONS)
         assert f"{schedule}  enabled   {name}  At 03:00 on January 1" in call("schedule list")
         call(f"schedule disable {schedule}")
         assert f"{schedule}  disabled  {name}" in call("schedule list")
