@@ -109,14 +109,15 @@ def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: P
     from transformers.trainer_callback import PrinterCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    from components.shared.models import load_base, load_tokenizer
+    from components.shared.models import load_base, load_tokenizer, resolve_precision
     from components.shared.sampling import Sampling
     from components.train.interruption import Interruption
     from components.train.rollouts import Rollouts
 
     steps = len(recorded.rewards)
     tokenizer = load_tokenizer(given["model_name"], "", use_chat_template=given["use_chat_template"])
-    rollouts = Rollouts(tokenizer, Sampling.from_parameters(given), given["seed"], Interruption())
+    dtype = resolve_precision(given["precision"])
+    rollouts = Rollouts(tokenizer, Sampling.from_parameters(given), given["seed"], Interruption(), dtype)
     rewards, sampling = iter(recorded.rewards), [Cost(0.0, 0.0)]
 
     def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
