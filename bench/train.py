@@ -207,7 +207,7 @@ def measure(*, rounds: int, steps: int, sandbox_url: str, folder: Path) -> list[
     plain(order, given, recorded, folder / "warm-plain")
     rows = []
     for turn in range(rounds):
-        row = {}
+        row: dict[str, dict[str, float]] = {}
         for name in ("ours", "plain") if turn % 2 else ("plain", "ours"):
             if name == "ours":
                 done = ours(folder / "problems", given, folder / f"ours-{turn}")
