@@ -132,7 +132,6 @@ def generate(
     prompts: Sequence[str],
     sampling: Sampling,
     generators: Sequence[torch.Generator],
-    *,
     dtype: torch.dtype | None = None,
 ) -> list[Completion]:
     """One completion a prompt, in order, as one batch; generators[i] decides completion i.

@@ -50,7 +50,7 @@ class Rollouts:
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
             generators = [generator_for(self.seed, name, model.device) for name in names[part]]
-            completions += generate(model, self.tokenizer, prompts[part], self.sampling, generators, dtype=self.dtype)
+            completions += generate(model, self.tokenizer, prompts[part], self.sampling, generators, self.dtype)
         model.train(was_training)
         return completions
 
