@@ -171,7 +171,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             lr: Learning rate of the optimiser (AdamW), falling linearly to 0.
             batch_size: Completions per optimiser step; must be divisible by num_generations.
             num_generations: Completions per prompt: the group within which advantages are computed.
-            max_completion_length: Longest completion, in tokens; longer ones are truncated and teach nothing.
+            max_completion_length: Most tokens of a completion; truncated ones earn 0 or none and stay out of the loss.
             use_chat_template: Wrap prompts in the tokenizer's chat template; on for -Instruct models, off for bases.
             use_filter: Train only on what the policy that training starts from solves sometimes but not always.
             max_candidate_samples: Size of the candidate pool: what is trained on, or what the filter draws from.

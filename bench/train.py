@@ -5,7 +5,7 @@ samples the very same completions and is given the same rewards; prints a table,
 step's cost is that of the whole `train` call less what sampling and judging took, so metrics, samples, report,
 checkpoints and uploads are all in it. Both sample, because an update is dearer after it: caches and memory are cold.
 Cost is taken as CPU time of the process, on one thread, which other work on the machine hardly moves, and as wall time
-beside it.
+beside it. The same runs say which share of a whole step goes into judging, by the seconds in their metrics.jsonl.
 """
 
 import argparse
@@ -25,16 +25,17 @@ from bench.measuring import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "bench/out"
-TARGET = 1.05
+TARGETS = {"step_to_plain_cpu": 1.05, "step_to_plain_wall": 1.05, "reward_to_step": 0.20}  # at most
 
 
 @dataclass
 class Recorded:
-    """How our loop was rewarded, step by step, and what it all cost."""
+    """How our loop was rewarded, step by step, and what it all cost; seconds of judging and of its whole steps."""
 
     rewards: list[list[float | None]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     cost: "Cost" = field(default_factory=lambda: Cost(0.0, 0.0))
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,17 @@ def watched(recorded: Recorded) -> Iterator[None]:
 
 
 def ours(problems: Path, given: dict[str, Any], folder: Path) -> Recorded:
-    """Our loop on these parameters: its rewards and losses, and its cost without sampling and judging."""
+    """Our loop on these parameters: its rewards, losses and phases, and its cost without sampling and judging."""
     from components.train.training import run
 
     recorded = Recorded()
     os.environ["GRPO_STORE"] = str(folder / "store")
     with watched(recorded), (folder.parent / "log.txt").open("a") as log, redirect_stdout(log):
         run(problems, folder / "model", folder / "report.html", run_id=folder.name, resume_run="", **given)
-    rows = (folder / f"store/runs/{folder.name}/train/metrics.jsonl").read_text().splitlines()
-    recorded.losses = [json.loads(row)["loss"] for row in rows]
+    lines = (folder / f"store/runs/{folder.name}/train/metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    recorded.losses = [row["loss"] for row in rows]
+    recorded.seconds = {phase: sum(row["seconds"][phase] for row in rows) for phase in ("reward", "step")}
     return recorded
 
 
@@ -109,14 +112,15 @@ def plain(order: list[str], given: dict[str, Any], recorded: Recorded, folder: P
     from transformers.trainer_callback import PrinterCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    from components.shared.models import load_base, load_tokenizer
+    from components.shared.models import load_base, load_tokenizer, resolve_precision
     from components.shared.sampling import Sampling
     from components.train.interruption import Interruption
     from components.train.rollouts import Rollouts
 
     steps = len(recorded.rewards)
     tokenizer = load_tokenizer(given["model_name"], "", use_chat_template=given["use_chat_template"])
-    rollouts = Rollouts(tokenizer, Sampling.from_parameters(given), given["seed"], Interruption())
+    dtype = resolve_precision(given["precision"])
+    rollouts = Rollouts(tokenizer, Sampling.from_parameters(given), given["seed"], Interruption(), dtype)
     rewards, sampling = iter(recorded.rewards), [Cost(0.0, 0.0)]
 
     def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
@@ -186,7 +190,10 @@ def settings(steps: int) -> dict[str, Any]:
 
 
 def measure(*, rounds: int, steps: int, sandbox_url: str, folder: Path) -> list[dict[str, dict[str, float]]]:
-    """Milliseconds a step of both, once a round, after one that is not counted; they take turns in going first."""
+    """Milliseconds a step of both, once a round, after one that is not counted; they take turns in going first.
+
+    `cpu` and `wall` without sampling and judging; of ours also `reward` and `step`, its judging and its whole step.
+    """
     from components.shared.problem import PROBLEMS, write_problems
     from components.train.schedule import prompt_order
     from tests.conftest import demo_problems
@@ -200,17 +207,28 @@ def measure(*, rounds: int, steps: int, sandbox_url: str, folder: Path) -> list[
     plain(order, given, recorded, folder / "warm-plain")
     rows = []
     for turn in range(rounds):
-        row = {}
+        row: dict[str, dict[str, float]] = {}
         for name in ("ours", "plain") if turn % 2 else ("plain", "ours"):
             if name == "ours":
-                cost = ours(folder / "problems", given, folder / f"ours-{turn}").cost
+                done = ours(folder / "problems", given, folder / f"ours-{turn}")
+                phases = {phase: 1000 * seconds / steps for phase, seconds in done.seconds.items()}
+                row[name] = {**done.cost.each(steps), **phases}
             else:
-                cost = plain(order, given, recorded, folder / f"plain-{turn}")
-            row[name] = cost.each(steps)
+                row[name] = plain(order, given, recorded, folder / f"plain-{turn}").each(steps)
         rows.append(row)
         said = ", ".join(f"{name} {each['cpu']:.0f} ms of CPU ({each['wall']:.0f})" for name, each in row.items())
         print(f"round {turn + 1}: {said} a step", flush=True)
     return rows
+
+
+def ratios_of(rows: list[dict[str, dict[str, float]]]) -> dict[str, float]:
+    """What the targets are for: medians of the rounds' ratios, and judging's share of all our steps together."""
+    found = {
+        f"step_to_plain_{kind}": statistics.median(row["ours"][kind] / row["plain"][kind] for row in rows)
+        for kind in ("cpu", "wall")
+    }
+    found["reward_to_step"] = sum(row["ours"]["reward"] for row in rows) / sum(row["ours"]["step"] for row in rows)
+    return found
 
 
 def main() -> None:
@@ -225,12 +243,9 @@ def main() -> None:
         with running_sandbox(folder / "sandbox.txt", warn=print) as url:
             os.environ["GRPO_SANDBOX_URL"] = url
             rows = measure(rounds=options.rounds, steps=options.steps, sandbox_url=url, folder=folder)
-    ratios = {
-        f"step_to_plain_{kind}": statistics.median(row["ours"][kind] / row["plain"][kind] for row in rows)
-        for kind in ("cpu", "wall")
-    }
+    ratios = ratios_of(rows)
     OUT.mkdir(parents=True, exist_ok=True)
-    found = {"machine": machine(), "steps": options.steps, "target": TARGET, "ratios": ratios, "rounds": rows}
+    found = {"machine": machine(), "steps": options.steps, "targets": TARGETS, "ratios": ratios, "rounds": rows}
     (OUT / "train.json").write_text(json.dumps(found, indent=1) + "\n")
     print(f"\n{machine()}, {time.strftime('%Y-%m-%d')}; medians of {len(rows)} rounds of {options.steps} steps\n")
     print("| a step without sampling and sandbox | CPU ms | wall ms |\n|---|---|---|")
@@ -238,6 +253,7 @@ def main() -> None:
         cpu, wall = (statistics.median(row[which][kind] for row in rows) for kind in ("cpu", "wall"))
         print(f"| {which} | {cpu:.1f} | {wall:.1f} |")
     print(f"| ratio | {ratios['step_to_plain_cpu']:.3f} | {ratios['step_to_plain_wall']:.3f} |")
+    print(f"| judging's share of our whole step | | {ratios['reward_to_step']:.1%} |")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def plan_lines(
     hourly_rate: float | None,
 ) -> list[str]:
     """The plan in words; UserError when the run does not fit a GPU that the user named."""
-    from components.train.estimate import DEFAULT_DEVICE, DEVICES, device_named
+    from components.train.devices import DEFAULT_DEVICE, device_named
     from components.train.plan import GIB, memory_lines, planned_load, refuse_if_too_large
     from components.train.schedule import plan
     from components.train.shape import shape_of
@@ -55,7 +55,7 @@ def plan_lines(
     device = device_named(gpu or DEFAULT_DEVICE)
     shape = shape_of(read_config(given["model_name"], given["model_revision"]), given["model_name"])
     problems = given["max_train_samples"] if given["use_filter"] else given["max_candidate_samples"]
-    load = planned_load(given, prompt_tokens=PROMPT_TOKENS)
+    load = planned_load(given, prompt_tokens=PROMPT_TOKENS, device=device)
     schedule = plan(problems=problems, **{name: given[name] for name in BATCH}, processes=load.processes)
     most = gpu_memory or (device.memory if gpu else UNLIMITED)
     needs = refuse_if_too_large(shape, load, round(most * GIB), f"the {gpu or 'GPU'}")
@@ -65,13 +65,21 @@ def plan_lines(
         *memory_lines(shape, needs, load),
     ]
     if load.checkpointing:
-        fitting = [name for name, each in DEVICES.items() if needs.needed <= each.memory * GIB]
-        lines.append(f"  {'fits':16} {', '.join(fitting) or 'no single GPU that is known here'}")
+        lines.append(f"  {'fits':16} {', '.join(_fitting(shape, given)) or 'no single GPU that is known here'}")
     return [
         *lines,
         "",
         *_course_lines(shape, load, given, steps=schedule.steps, device=device, hourly_rate=hourly_rate),
     ]
+
+
+def _fitting(shape: Any, given: dict[str, Any]) -> list[str]:
+    """The GPUs that are known and large enough, each at the precision that training would choose there."""
+    from components.train.devices import DEVICES
+    from components.train.plan import GIB, memory, planned_load
+
+    loads = {name: planned_load(given, prompt_tokens=PROMPT_TOKENS, device=each) for name, each in DEVICES.items()}
+    return [name for name, load in loads.items() if memory(shape, load).needed <= DEVICES[name].memory * GIB]
 
 
 def _course_lines(

@@ -127,9 +127,17 @@ def eos_ids(model: Any, tokenizer: Any) -> list[int]:
 
 @torch.no_grad()
 def generate(
-    model: Any, tokenizer: Any, prompts: Sequence[str], sampling: Sampling, generators: Sequence[torch.Generator]
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    generators: Sequence[torch.Generator],
+    dtype: torch.dtype | None = None,
 ) -> list[Completion]:
-    """One completion a prompt, in order, as one batch; generators[i] decides completion i."""
+    """One completion a prompt, in order, as one batch; generators[i] decides completion i.
+
+    dtype: what the model computes in, where autocast makes that another than its weights'.
+    """
     texts = [model_input(tokenizer, prompt, use_chat_template=sampling.use_chat_template) for prompt in prompts]
     encoded = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=not sampling.use_chat_template).to(
         model.device
@@ -145,7 +153,7 @@ def generate(
         temperature=None,
         top_p=None,
         top_k=None,
-        logits_processor=_processors(sampling, generators, model.dtype),
+        logits_processor=_processors(sampling, generators, dtype or model.dtype),
         stopping_criteria=StoppingCriteriaList([] if sampling.use_chat_template else [stops]),
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=ends,

@@ -7,6 +7,7 @@ what could not be judged comes back as `infra` with `passed` None, and is nobody
 import concurrent.futures
 import itertools
 import json
+import math
 import os
 import re
 import socket
@@ -23,7 +24,7 @@ from components.shared.errors import InfraError
 from components.shared.progress import SECONDS_BETWEEN_LINES, duration, say
 from components.shared.replicas import Replicas
 
-ITEMS_PER_REQUEST = 16  # small enough that two replicas share a training batch of 32
+ITEMS_PER_REQUEST = 16  # at most: what is judged again where a replica is lost
 QUIET_SECONDS = 2.0  # a replica that restarts or a full queue is nothing to talk about
 RETRY_SECONDS = 120.0  # how long one request is tried again before its items are given up as infra
 CONNECT_SECONDS = 5.0
@@ -161,8 +162,10 @@ class SandboxClient:
     def _in_chunks(self, items: list[SomeItem], ask: Callable[[list[SomeItem], int], list[Answer]]) -> list[Answer]:
         if not items:
             return []
-        chunks = [items[start : start + ITEMS_PER_REQUEST] for start in range(0, len(items), ITEMS_PER_REQUEST)]
-        most = min(16, len(chunks), 4 * len(self.replicas.all()))
+        replicas = len(self.replicas.all())
+        size = _items_per_request(len(items), replicas)
+        chunks = [items[start : start + size] for start in range(0, len(items), size)]
+        most = min(16, len(chunks), 4 * replicas)
         with concurrent.futures.ThreadPoolExecutor(max_workers=most) as pool:
             answers = pool.map(ask, chunks, range(len(chunks)))
             return [part for answer in answers for part in answer]
@@ -247,6 +250,12 @@ class SandboxClient:
                 return
             self.next_line = now + SECONDS_BETWEEN_LINES
         say("sandbox", f"no verdicts from {url} ({reason}); trying again for {duration(deadline - now)}")
+
+
+def _items_per_request(items: int, replicas: int) -> int:
+    """The size that gives each replica the same share, in as few requests as ITEMS_PER_REQUEST allows."""
+    requests = replicas * math.ceil(items / (replicas * ITEMS_PER_REQUEST))
+    return math.ceil(items / requests)
 
 
 def _read_verdicts(answer: Any, expected: int) -> list[Verdict]:

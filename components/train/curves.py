@@ -91,7 +91,8 @@ def health(metrics: Sequence[Row]) -> list[Chart | None]:
             "Truncated",
             {"truncated": every("truncated")},
             "completions",
-            "Completions that max_completion_length cut off: they get no reward, and their tokens teach nothing.",
+            "Completions that max_completion_length cut off: their tokens stay out of the loss, and they earn 0, or "
+            "nothing with truncated_reward none.",
             **SHARE,
         ),
         chart(

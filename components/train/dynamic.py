@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from components.shared.models import resolve_precision
 from components.shared.problem import Problem
 from components.shared.sampling import Completion, Sampling
 from components.train.interruption import Interruption
@@ -115,7 +116,8 @@ def make_rollouts(
     reward: TestReward,
 ) -> Rollouts:
     """The rollouts that the step's parameters ask for: dynamic ones with dynamic_sampling_tokens."""
-    common = (tokenizer, Sampling.from_parameters(given), given["seed"], interruption)
+    dtype = resolve_precision(given["precision"])
+    common = (tokenizer, Sampling.from_parameters(given), given["seed"], interruption, dtype)
     tokens = given["dynamic_sampling_tokens"]
     if not tokens:
         return Rollouts(*common)

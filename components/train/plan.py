@@ -16,6 +16,7 @@ import torch
 from components.settings import training_processes
 from components.shared.errors import UserError
 from components.shared.models import DTYPES
+from components.train.devices import Device
 from components.train.schedule import auto_micro_batch
 from components.train.shape import Shape
 
@@ -115,10 +116,13 @@ class Memory:
         return round(self.peak * (1 + FRAGMENTATION)) + CONTEXT_BYTES
 
 
-def planned_load(given: Mapping[str, Any], *, prompt_tokens: int) -> Load:
-    """The load on the machine that the parameters ask for, wherever the plan is made; precision auto is bf16 there."""
+def planned_load(given: Mapping[str, Any], *, prompt_tokens: int, device: Device) -> Load:
+    """The load on the machine that the parameters ask for, with GPUs like `device`, wherever the plan is made.
+
+    Precision auto is what models.resolve_precision finds there.
+    """
     cuda = given["gpus"] != "0"
-    auto = torch.bfloat16 if cuda else torch.float32
+    auto = (torch.bfloat16 if device.bf16 else torch.float16) if cuda else torch.float32
     dtype = auto if given["precision"] == "auto" else DTYPES[given["precision"]]
     processes = training_processes(given["batch_size"], int(given["gpus"]))
     share = given["batch_size"] // processes
@@ -252,9 +256,7 @@ def cures(load: Load) -> Iterator[tuple[str, Load]]:
         yield f"batch_size {size} and micro_batch_size 1", replace(finest, batch_size=size)
     if load.method == "full" and load.beta > 0:
         yield "beta 0 and micro_batch_size 1, which needs no reference copy", replace(finest, beta=0.0)
-    if load.method == "full":
-        yield "method lora", replace(load, method="lora")
-        yield "method lora and micro_batch_size 1", replace(finest, method="lora")
-    if load.method != "qlora":
-        yield "method qlora", replace(load, method="qlora")
-        yield "method qlora and micro_batch_size 1", replace(finest, method="qlora")
+    methods = {"full": ("lora", "qlora"), "lora": ("qlora",), "qlora": ()}[load.method]
+    for method in methods:  # whose base is as wide as what it computes in, see Load.of
+        yield f"method {method}", replace(load, method=method, width=load.compute)
+        yield f"method {method} and micro_batch_size 1", replace(finest, method=method, width=load.compute)

@@ -10,7 +10,8 @@ from components.shared.models import resolve_precision
 from components.shared.problem import Problem
 from components.shared.progress import duration, say
 from components.shared.sampling import model_input
-from components.train.estimate import device_like, estimate
+from components.train.devices import device_like
+from components.train.estimate import estimate
 from components.train.plan import GIB, Load, Memory, memory, refuse_if_too_large
 from components.train.schedule import Schedule
 from components.train.shape import Shape, shape_of

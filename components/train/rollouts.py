@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from components.shared.sampling import Completion, Sampling, generate, generator_for
 from components.train.interruption import Interruption
 
@@ -20,11 +22,14 @@ class Rollouts:
 
     What a completion says depends on (seed, its name) alone, and its name on step and row, so a resumed run draws what
     the interrupted one would have drawn. `rows` is the most that is drawn at once, 0 all; `seconds` the time that the
-    last batch took.
+    last batch took. dtype: what the policy computes in, which with method full and fp16 is not that of its weights.
     """
 
-    def __init__(self, tokenizer: Any, sampling: Sampling, seed: int, interruption: Interruption) -> None:
+    def __init__(
+        self, tokenizer: Any, sampling: Sampling, seed: int, interruption: Interruption, dtype: torch.dtype
+    ) -> None:
         self.tokenizer, self.sampling, self.seed, self.interruption = tokenizer, sampling, seed, interruption
+        self.dtype = dtype
         self.rows = 0
         self.seconds = 0.0
 
@@ -45,7 +50,7 @@ class Rollouts:
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
             generators = [generator_for(self.seed, name, model.device) for name in names[part]]
-            completions += generate(model, self.tokenizer, prompts[part], self.sampling, generators)
+            completions += generate(model, self.tokenizer, prompts[part], self.sampling, generators, self.dtype)
         model.train(was_training)
         return completions
 

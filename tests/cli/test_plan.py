@@ -10,7 +10,7 @@ from components.shared.errors import UserError
 from components.shared.mirror import folder_of_model
 from components.shared.model_config import read_config
 from components.shared.store import open_store
-from tests.train.test_plan import QWEN_7B
+from tests.train.test_plan import QWEN_1_5B, QWEN_7B
 
 
 @pytest.fixture
@@ -61,6 +61,18 @@ def test_what_does_not_fit_is_refused(config_alone: Path, capsys: pytest.Capture
     assert "use one of T4, L4" in capsys.readouterr().err
     assert plan("--model-name", str(config_alone), "--hourly-rate", "-1") == 2
     assert "--hourly-rate -1 is out of range" in capsys.readouterr().err
+
+
+def test_a_t4_is_planned_in_fp16_as_training_runs_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN_1_5B))
+    full = ("--model-name", str(tmp_path), "--method", "full", "--beta", "0", "--micro-batch-size", "1")
+    assert plan(*full, "--gpu", "T4") == 2
+    assert "use method lora." in capsys.readouterr().err
+    assert plan(*full, "--gpu", "L4") == 0
+    (fits,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  fits")]
+    assert (fits[1], "T4," in fits) == ("L4,", False)
+    assert plan(*full, "--gpu", "T4", "--precision", "bf16") == 0
+    assert "  fits             T4, L4" in capsys.readouterr().out
 
 
 def test_without_a_gpu_there_is_no_time_but_a_plan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,37 @@ def test_all_replicas_of_a_list_are_used(serve: Callable[[Script], Server]) -> N
     assert [len(server.requests) for server in servers] == [2, 2]
 
 
+@pytest.mark.parametrize(("count", "shares"), [(1, [1, 0]), (2, [1, 1]), (8, [4, 4]), (20, [10, 10]), (40, [20, 20])])
+def test_a_batch_is_shared_by_the_replicas_however_small(
+    serve: Callable[[Script], Server], count: int, shares: list[int]
+) -> None:
+    servers = [serve(right), serve(right)]
+    client = SandboxClient(f"{servers[0].url},{servers[1].url}")
+    programs = [f"{'good' if n % 3 else 'bad'} {n}" for n in range(count)]
+    verdicts = client.judge([item(program) for program in programs])
+    assert [verdict.passed for verdict in verdicts] == [program.startswith("good") for program in programs]
+    assert [sum(len(request["items"]) for request in server.requests) for server in servers] == shares
+
+
+def test_the_addresses_behind_one_name_share_a_small_batch(
+    serve: Callable[[Script], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [serve(right), serve(right)]
+    monkeypatch.setattr("components.shared.replicas._addresses", lambda _: [server.url for server in servers])
+    SandboxClient("http://sandbox:8080").judge([item(f"good {n}") for n in range(8)])
+    assert [[len(request["items"]) for request in server.requests] for server in servers] == [[4], [4]]
+
+
+def test_the_share_of_a_replica_that_is_away_goes_to_the_other(serve: Callable[[Script], Server]) -> None:
+    server = serve(right)
+    programs = [f"{'good' if n % 2 else 'bad'} {n}" for n in range(8)]
+    for urls in (f"http://127.0.0.1:9,{server.url}", f"{server.url},http://127.0.0.1:9"):
+        server.requests.clear()
+        verdicts = SandboxClient(urls, retry_seconds=10).judge([item(program) for program in programs])
+        assert [verdict.passed for verdict in verdicts] == [False, True] * 4
+        assert sorted(len(request["items"]) for request in server.requests) == [4, 4]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [

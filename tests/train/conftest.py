@@ -44,15 +44,18 @@ def problem_set(tmp_path: Path) -> Path:
 def train(
     problem_set: Path, tmp_path: Path, local_sandbox: str, store_root: Path
 ) -> Callable[..., tuple[dict[str, float], Path]]:
-    """Run the train step on the demo's parameters with changes; returns its scalars and the model folder."""
+    """Run the train step on the demo's parameters with changes; returns its scalars and the model folder.
+
+    resume_run: the run that `run_id` continues, as on a cluster.
+    """
     from components.train.training import run
 
     torch.set_num_threads(1)
 
-    def go(run_id: str = "run", **changes: Any) -> tuple[dict[str, float], Path]:
+    def go(run_id: str = "run", *, resume_run: str = "", **changes: Any) -> tuple[dict[str, float], Path]:
         problems = changes.pop("problems", problem_set)
         target, report = tmp_path / run_id / "model", tmp_path / run_id / "report.html"
-        scalars = run(problems, target, report, run_id=run_id, resume_run="", **parameters(**changes))
+        scalars = run(problems, target, report, run_id=run_id, resume_run=resume_run, **parameters(**changes))
         return scalars, target
 
     return go

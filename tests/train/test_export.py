@@ -14,14 +14,22 @@ import torch
 import yaml
 
 from components.shared.errors import UserError
-from components.shared.problem import PROBLEMS
-from components.shared.run import digest_of
+from components.shared.problem import PREPARE_COUNTS, PROBLEMS
+from components.shared.run import IMAGE_VARIABLE, digest_of
+from components.train.card import provenance
 from components.train.handover import compared_texts
 from components.train.merge import add_merged, losses
 from tests.conftest import DEMO_MODEL, ROOT, demo_problems
 from tests.train.conftest import rows
 
 Train = Callable[..., tuple[dict[str, float], Path]]
+# What prepare leaves of the data set, and the pod's own word on its image.
+READ = {
+    "dataset": "mbpp",
+    "dataset_revision": "4bb6404fdc6cacfda99d4ac4205087b89d32030c",
+    "dataset_digest": f"sha256:{64 * 'd'}",
+}
+IMAGE = f"registry.example.org/grpo-code/trainer@sha256:{64 * 'e'}"
 # A serving script of a stranger: plain transformers and peft, one prompt, and the stop rule from the generation config.
 STRANGER = """
 import json, sys, torch
@@ -57,8 +65,10 @@ def as_a_stranger(export: Path, prompt: str, elsewhere: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_an_export_loads_elsewhere_and_says_the_same(
-    train: Train, problem_set: Path, store_root: Path, tmp_path: Path
+    train: Train, problem_set: Path, store_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (problem_set / PREPARE_COUNTS).write_text(json.dumps(READ))
+    monkeypatch.setenv(IMAGE_VARIABLE, IMAGE)
     _, export = train(export_merged="fp32", batch_size=24, num_generations=8)
     problem = demo_problems(1)[0]
     found = as_a_stranger(export, problem.prompt, tmp_path)
@@ -95,13 +105,24 @@ def check_card(export: Path, kind: str, *, run: str, problems: Path) -> str:
     table = dict(re.findall(r"^\| (.+?) \| (.*) \|$", card, re.MULTILINE))
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     assert table["git commit"].startswith(commit.strip() or "not known")
-    assert table["image"] == "none: trained outside a cluster"
+    assert table["image"] == IMAGE
+    assert table["data set"] == "mbpp at 4bb6404fdc6cacfda99d4ac4205087b89d32030c"
+    assert table["data set digest"] == READ["dataset_digest"]
     assert f"torch {torch.__version__.partition('+')[0]}" in table["packages"]
     assert table["prepare/problems.jsonl"] == digest_of(problems / PROBLEMS)
     assert (table["run"], table["lora_r"], table["lr"], table["seed"]) == (run, "16", "0.002", "42")
     assert "| reward_last_tenth |" in card
     assert "seed 42 decides" in card
     return card
+
+
+def test_a_model_that_was_trained_on_problems_alone_outside_a_cluster_says_so(
+    problem_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(IMAGE_VARIABLE, raising=False)
+    origin = provenance(problem_set, {"code_version": ""}, "run")
+    assert (origin["image"], origin["code version"]) == ("none: trained outside a cluster", "not set")
+    assert (origin["data set"], origin["data set digest"]) == ("handed in as problems", "not known")
 
 
 def test_a_merge_needs_something_to_be_measured_with(tmp_path: Path) -> None:

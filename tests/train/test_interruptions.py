@@ -1,14 +1,17 @@
 """A run that is killed or stopped anywhere ends with the metrics and weights of one that was left alone."""
 
+import json
 import multiprocessing
 import signal
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from components.shared.progress import PROGRESS_FILE
 from tests.train.conftest import parameters, rows
 from tests.train.dying import POINTS, Attempt, main
 from tests.train.test_training import weights
@@ -17,7 +20,8 @@ PROCESSES = multiprocessing.get_context("forkserver")
 # (steps done when the signal comes, the newest checkpoint after kill -9); checkpoints are due after 4, 8 and 12 steps.
 # The journal and a half-written checkpoint belong to the checkpoint of step 8, which then does not exist.
 STEPS = {"rollout": (1, 0), "reward": (9, 8), "update": (6, 4), "journal": (4 * 6, 4), "upload": (8, 4)}
-STOPPED_AT_ONCE = ("rollout", "reward")
+# The steps that SIGTERM leaves, where the point is one of the trainer's own; the others are the uploads', beside it.
+LEFT_BY_SIGTERM = {"rollout": 1, "reward": 9, "update": 7}
 
 
 @pytest.fixture
@@ -30,6 +34,7 @@ def attempt(
     def go(run_id: str, **trap: Any) -> tuple[int | None, str]:
         log = tmp_path / f"{run_id}.txt"
         environment = {"GRPO_STORE": str(store_root), "GRPO_SANDBOX_URL": sandbox_url}
+        environment[PROGRESS_FILE] = str(tmp_path / f"{run_id}.events")
         given = {"run_id": run_id, **parameters(epochs=2, save_steps=4, micro_batch_size=4)}
         target = tmp_path / run_id / "model"
         process = PROCESSES.Process(
@@ -44,6 +49,14 @@ def attempt(
 
 def told(run_id: str, root: Path) -> list[Any]:
     return [{**row, "seconds": None} for row in rows(root, run_id)] + rows(root, run_id, "samples.jsonl")
+
+
+def check_time_left(events: Path, done: int) -> None:
+    """The time left after the first step of an attempt that begins after `done` is by the pace of that step alone."""
+    told = [one for one in map(json.loads, events.read_text().splitlines()) if one.get("task") == "training"]
+    begin, first = next(pair for pair in pairwise(told) if pair[1]["done"] == done + 1)
+    assert (begin["done"], begin["seconds_left"]) == (done, None)
+    assert first["seconds_left"] == pytest.approx((first["time"] - begin["time"]) * (11 - done), abs=1.0)
 
 
 def newest_checkpoint(root: Path, run_id: str) -> int:
@@ -83,13 +96,16 @@ def test_an_interrupted_run_ends_as_one_that_was_not(
         else:
             assert code == 1, log
             assert "stopped from outside (SIGTERM)" in log
-            left = newest_checkpoint(store_root, run_id)
+            left = rows(store_root, run_id)[-1]["step"]  # the last step that was done is kept, whatever the point
+            assert left == LEFT_BY_SIGTERM.get(point, left)
             assert f"{left} of 12 steps are kept" in log
-            assert left == step or point not in STOPPED_AT_ONCE
         assert newest_checkpoint(store_root, run_id) == left, log
+        events = tmp_path / f"{run_id}.events"
+        events.unlink()
         code, log = attempt(run_id)
         assert code == 0, log
         assert (f"continues run {run_id} after step {left} of 12" in log) == (left > 0)
+        check_time_left(events, left)
         assert told(run_id, store_root) == expected, run_id
         final = weights(tmp_path / run_id / "model")
         assert all(torch.equal(final[name], tensor) for name, tensor in tensors.items()), run_id

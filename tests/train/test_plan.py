@@ -12,7 +12,8 @@ from trl.trainer.utils import add_fused_lm_head
 from bench.gpu_check import SHAPES
 from components.shared.errors import UserError
 from components.shared.sampling import rows_at_once
-from components.train.estimate import DEVICES, device_like, estimate
+from components.train.devices import DEVICES, device_like
+from components.train.estimate import estimate
 from components.train.plan import GIB, Load, activations, kv_cache, memory, planned_load, refuse_if_too_large
 from components.train.shape import Shape, shape_of
 from pipeline import grpo_code
@@ -28,6 +29,16 @@ QWEN = {
     "vocab_size": 300,
 }
 QWEN_7B = {"model_type": "qwen2", **SHAPES["7B"]}
+QWEN_1_5B = {
+    "model_type": "qwen2",
+    "hidden_size": 1536,
+    "intermediate_size": 8960,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 2,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+}
 CONFIGS = [
     Qwen2Config(**QWEN, tie_word_embeddings=True),
     Qwen2Config(**QWEN, tie_word_embeddings=False),
@@ -153,6 +164,22 @@ def test_only_full_with_beta_has_a_reference_copy() -> None:
     assert memory(shape, load(method="full", dtype=torch.float16, cuda=True)).weights == 4 * shape.parameters
 
 
+def test_a_gpu_without_bf16_is_planned_with_what_training_uses_there() -> None:
+    shape = shape_of(QWEN_1_5B, "it")
+    given = {**GIVEN, "method": "full", "beta": 0.0, "gpus": "1", "precision": "auto", "micro_batch_size": 1}
+    t4, l4 = (planned_load(given, prompt_tokens=256, device=DEVICES[name]) for name in ("T4", "L4"))
+    assert t4 == Load.of(given, dtype=torch.float16, cuda=True, micro=1, prompt_tokens=256)
+    assert l4 == Load.of(given, dtype=torch.bfloat16, cuda=True, micro=1, prompt_tokens=256)
+    assert memory(shape, t4).weights == 2 * memory(shape, l4).weights == 4 * shape.parameters
+    with pytest.raises(UserError, match=r"needs about 3\d\.\d GiB and the T4 has 15\.0 GiB: use method lora\."):
+        refuse_if_too_large(shape, t4, 15 * GIB, "the T4")
+    lora = memory(shape, planned_load({**given, "method": "lora"}, prompt_tokens=256, device=DEVICES["T4"]))
+    with pytest.raises(UserError, match=r"use method lora\."):  # in fp16, without full's fp32 weights
+        refuse_if_too_large(shape, t4, lora.needed, "the T4")
+    chosen = planned_load({**given, "precision": "bf16"}, prompt_tokens=256, device=DEVICES["T4"])
+    assert chosen == l4
+
+
 def test_a_base_in_four_bits_is_about_a_third() -> None:
     shape = shape_of(QWEN_7B, "it")
     planned = memory(shape, load(method="qlora", dtype=torch.bfloat16, cuda=True))
@@ -222,8 +249,8 @@ def test_an_estimate_follows_from_the_work() -> None:
 def test_several_gpus_share_a_step_and_hold_their_gradients_twice() -> None:
     shape = shape_of(QWEN_7B, "it")
     given = {**GIVEN, "max_completion_length": 192, "gpus": "3", "precision": "bf16", "micro_batch_size": 0}
-    two = planned_load(given, prompt_tokens=256)  # 3 do not divide 8 completions
-    one = planned_load({**given, "gpus": "1"}, prompt_tokens=256)
+    two = planned_load(given, prompt_tokens=256, device=DEVICES["H100"])  # 3 do not divide 8 completions
+    one = planned_load({**given, "gpus": "1"}, prompt_tokens=256, device=DEVICES["H100"])
     assert (two.processes, two.share, two.micro_batch_size) == (2, 4, 4)
     assert memory(shape, two).gradients == 2 * memory(shape, one).gradients
     assert memory(shape, two).weights == memory(shape, one).weights

@@ -16,6 +16,7 @@ from trl.trainer import grpo_trainer
 from components.shared.errors import InfraError, UserError
 from components.shared.grading import Grader
 from components.shared.lineage import UNTRAINED, read_trained_on
+from components.shared.run import POD_RUN_VARIABLE, RUN_VARIABLE
 from components.shared.sandbox import SandboxClient
 from components.train import pace, session, uploads
 from components.train.checkpoints import Checkpoints
@@ -34,8 +35,13 @@ def weights(model: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_a_run_leaves_what_is_promised(train: Train, store_root: Path) -> None:
+def test_a_run_leaves_what_is_promised(
+    train: Train, store_root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    monkeypatch.delenv(POD_RUN_VARIABLE, raising=False)
     scalars, model = train(save_steps=3)
+    assert capsys.readouterr().out.splitlines()[0] == how_to_watch("run", "run", store_root)
     metrics = rows(store_root, "run")
     assert [row["step"] for row in metrics] == [1, 2, 3, 4, 5, 6]
     for row in metrics:
@@ -62,6 +68,12 @@ def test_a_run_leaves_what_is_promised(train: Train, store_root: Path) -> None:
     assert "http-equiv" not in report  # a finished run's page does not reload itself
 
 
+def how_to_watch(attempt: str, run: str, root: Path) -> str:
+    """A step's first line: KFP knows it by its attempt's id, the store by the run's."""
+    page = root / f"runs/{run}/train/report.html"
+    return f"train: watch with `python pipeline.py watch {attempt}` or `report {run}`; the page is {page}"
+
+
 def test_the_adapter_loads_in_plain_peft_and_carries_the_stop_rule(train: Train) -> None:
     _, model = train(max_completion_length=16, num_generations=8)
     base = AutoModelForCausalLM.from_pretrained(DEMO_MODEL, dtype=torch.float32)
@@ -72,12 +84,18 @@ def test_the_adapter_loads_in_plain_peft_and_carries_the_stop_rule(train: Train)
     assert (model / "adapter/adapter_model.safetensors").stat().st_mode & 0o044 == 0o044
 
 
-def test_continuing_a_finished_run_trains_no_further(train: Train, store_root: Path) -> None:
+def test_continuing_a_finished_run_trains_no_further(
+    train: Train, store_root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, first = train()
     with pytest.raises(UserError, match=r"lr was 0\.002 and is 0\.001"):
         train(lr=1e-3)
     before, metrics = weights(first), rows(store_root, "run")
-    _, second = train()
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    monkeypatch.setenv(POD_RUN_VARIABLE, "kfp-2")
+    capsys.readouterr()
+    _, second = train("kfp-2", resume_run="run")
+    assert capsys.readouterr().out.splitlines()[0] == how_to_watch("kfp-2", "run", store_root)
     assert rows(store_root, "run") == metrics
     assert all(torch.equal(weights(second)[name], tensor) for name, tensor in before.items())
 
