@@ -29,7 +29,7 @@ Order = tuple[str, dict[str, Any]]  # a check of inside.py, and its arguments
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe pod. orders: what inside.py is to do, in order; memory: its limit, as Kubernetes writes it."""
+    """One probe pod. orders: what inside.py is to do, in order; names: whether it has a name server to ask."""
 
     name: str
     namespace: str
@@ -42,6 +42,7 @@ class Probe:
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: list[Object] = field(default_factory=list)
     runtime_class: str = ""
+    names: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def pod_of(probe: Probe, program: str) -> Object:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(probe, program)],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}],
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
         "nodeSelector": probe.node_selector,
         "tolerations": probe.tolerations,
     }
@@ -100,6 +101,8 @@ def pod_of(probe: Probe, program: str) -> Object:
         spec["imagePullSecrets"] = [{"name": name} for name in probe.pull_secrets]
     if probe.runtime_class:
         spec["runtimeClassName"] = probe.runtime_class
+    if not probe.names:
+        spec |= {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["127.0.0.1"]}}
     if probe.service_account:
         spec["serviceAccountName"] = probe.service_account
     labels = {DOCTOR_LABEL: "true", "sidecar.istio.io/inject": "false", **probe.labels}

@@ -129,6 +129,7 @@ def captive_probe(place: Installation, targets: Targets) -> Probe | None:
         orders=[_closed(targets)],
         pull_secrets=pulled_with,
         runtime_class=spec.get("runtimeClassName") or "",
+        names=False,
     )
 
 

@@ -20,6 +20,7 @@ LANES = {
     # what is deployed by `make deploy`, its admission policy and its namespaces, and that nothing is left of it
     "deployment": (
         "test_sandbox_deployed.py",
+        "test_sandbox_network.py",
         "test_sandbox_admission.py",
         "test_deploying.py",
         "test_hub_policy.py",

@@ -184,6 +184,7 @@ def test_a_sandbox_that_reaches_what_it_must_not(cluster, installed, doctor_imag
         assert code == 1
         assert findings["sandbox pods"][0]["state"] == "FAIL"
         assert "none of 1 is ready" in findings["sandbox pods"][0]["seen"]
+        assert findings["sandbox pods"][0]["mend"] == f"kubectl get pods,events -n {unready}"
         # The Service is headless: without a ready pod its name leads nowhere.
         assert findings["sandbox"][0]["state"] == "FAIL"
         assert "its name is unknown" in findings["sandbox"][0]["seen"]

@@ -102,22 +102,29 @@ def test_quota(place, installed, restored):
 
 
 @pytest.mark.parametrize(
-    ("changes", "check", "words"),
+    ("changes", "check", "words", "remedy"),
     [
-        ({"gpu_resource": "example.com/npu"}, "train+evaluate gpus", "no node offers example.com/npu"),
-        ({"gpus": "64"}, "train+evaluate gpus", "no node has the 64 of train+evaluate"),
+        (
+            {"gpu_resource": "example.com/npu"},
+            "train+evaluate gpus",
+            "no node offers example.com/npu",
+            "install its device plug-in, or --gpus 0; look with: kubectl describe nodes | grep -A8 Allocatable",
+        ),
+        ({"gpus": "64"}, "train+evaluate gpus", "no node has the 64 of train+evaluate", "--gpus "),
         (
             {"node_selector": {"accelerator": "unheard-of"}},
             "train+evaluate node selector",
             "has the labels accelerator=",
+            "kubectl label node ",
         ),
-        ({"train_memory": "64Ti"}, "train room", "no node is large enough for train"),
+        ({"train_memory": "64Ti"}, "train room", "no node is large enough for train", "--train-memory with less"),
     ],
 )
-def test_nodes(place, changes, check, words):
+def test_nodes(place, changes, check, words, remedy):
     found = failed(capacity_findings(given(place, **changes)))
     assert [finding.check for finding in found] == [check]
     assert words in found[0].seen
+    assert found[0].mend.startswith(remedy)
 
 
 def test_a_tainted_and_a_cordoned_node(place, cluster):
@@ -152,6 +159,7 @@ def test_gpus_that_are_taken(place, installed, cluster, python_image):
             assert found[0].check == "train+evaluate room"
             taken = f"0 {resource} free and 1 asked for ({resource} is held by {installed[0]}/holder)"
             assert taken in found[0].seen
+            assert found[0].mend == f"kubectl describe node {name}"
         finally:
             cluster.kubectl("delete", "pod", "holder", "-n", installed[0], "--grace-period=0", "--force")
 

@@ -1,77 +1,29 @@
-"""The sandbox as deployed: ready in time, judging for those who may ask, walled in, scaled; refused when softened."""
+"""The sandbox as deployed: ready in time, judging for those who may ask, looked into, scaled, deployed again."""
 
 import datetime
-import json
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.cluster.cluster import Cluster
+from tests.cluster.asking import HOME, asked, let_in, two_replicas
+from tests.cluster.cluster import Cluster, eventually
 from tests.cluster.conftest import Images, deploy
-from tests.cluster.pods import CLIENT, TOKEN, make_pod, run_python, running, what_is_reached
+from tests.cluster.pods import CLIENT, TOKEN, contained, make_pod, run_python, running
 from tests.manifests.rendering import OVERLAYS
 from tests.manifests.schema import OTHERS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
-HOME, OWN = "grpo-code-sandbox", "grpo-code"
+OWN = "grpo-code"
 SECONDS_TO_BE_READY = 10
-# Asks for one verdict at a URL until there is an answer of any kind; prints the status and the outcome.
-ASKS = """
-import json, os, sys, time, urllib.error, urllib.request
-item = {"id": "1", "program": "def f(n):\\n    return n * n", "entry_point": "f", "setup": "",
-        "tests": ["assert f(3) == 9"], "timeout_s": 5}
-headers = {"Content-Type": "application/json"}
-if os.environ.get("TOKEN"):
-    headers["Authorization"] = "Bearer " + os.environ["TOKEN"]
-answer, deadline = None, time.monotonic() + float(sys.argv[2])
-while answer is None and time.monotonic() < deadline:
-    try:
-        request = urllib.request.Request(sys.argv[1] + "/v1/verdicts", json.dumps({"items": [item]}).encode(), headers)
-        with urllib.request.urlopen(request, timeout=20) as reply:
-            answer = [reply.status, json.load(reply)["verdicts"][0]["outcome"]]
-    except urllib.error.HTTPError as error:
-        answer = [error.code, ""]
-    except OSError:
-        time.sleep(0.5)
-print(json.dumps(answer))
-"""
-
-
-def asked(cluster: Cluster, images: Images, namespace: str, url: str, *, patience: int = 30, **more: Any) -> Any:
-    """[status, outcome] of one verdict asked for by a pod, None when nobody answered for `patience` seconds."""
-    ended = run_python(cluster, namespace, images["sandbox"], ASKS, url, str(patience), **more)
-    assert ended.code == 0, ended.printed
-    return json.loads(ended.printed)
 
 
 @pytest.fixture
 def pipeline(cluster: Cluster, namespace: str) -> str:
     """A namespace whose labelled pods may use the sandbox, with the token there."""
-    secret = cluster.get("-n", HOME, "secret", "grpo-code-sandbox")
-    metadata = {"name": "grpo-code-sandbox", "namespace": namespace}
-    cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": secret["data"]})
+    let_in(cluster, namespace)
     return namespace
-
-
-@pytest.fixture
-def unlabelled(cluster: Cluster) -> Iterator[str]:
-    """A namespace that is none of the pipeline's, held by no policy."""
-    with cluster.namespace("test-other") as name:
-        yield name
-
-
-def places(cluster: Cluster, outside: str) -> list[tuple[str, int]]:
-    """A host outside, the API server's service address, the node's kubelet, the cluster's name server."""
-    addresses = [each for node in cluster.get("nodes")["items"] for each in node["status"].get("addresses", [])]
-    node = next(each["address"] for each in addresses if each["type"] == "InternalIP")
-    api = cluster.get("-n", "default", "service", "kubernetes")["spec"]["clusterIP"]
-    names = cluster.get("-n", "kube-system", "service", "kube-dns")["spec"]["clusterIP"]
-    return [(outside, 80), (api, 443), (node, 10250), (names, 53)]
 
 
 def moment(text: str) -> datetime.datetime:
@@ -105,98 +57,13 @@ def test_a_pod_with_the_label_and_no_token_is_told_so(
     assert asked(cluster, images, pipeline, sandbox, labels=CLIENT) == [401, ""]
 
 
-def test_both_labels_are_needed(cluster: Cluster, images: Images, sandbox: str, pipeline: str, unlabelled: str) -> None:
-    """Each held back while a pod with both labels is served (the test above): the rule is AND, not OR."""
-    address = cluster.get("-n", HOME, "service", "sandbox-balanced")["spec"]["clusterIP"]
-    for namespace, labels in ((pipeline, {}), (unlabelled, CLIENT)):
-        reached = what_is_reached(
-            cluster, namespace, images["sandbox"], [(address, 8080)], expected=False, labels=labels
-        )
-        assert reached == [False]
-    reached = what_is_reached(cluster, pipeline, images["sandbox"], [(address, 8080)], expected=True, labels=CLIENT)
-    assert reached == [True]
-
-
-def test_nothing_gets_out_of_the_sandboxs_namespace(
-    cluster: Cluster, images: Images, sandbox: str, unlabelled: str, outside: str
-) -> None:
-    targets = places(cluster, outside)
-    image = images["sandbox"]
-    assert what_is_reached(cluster, unlabelled, image, targets, expected=True) == [True] * len(targets)
-    assert what_is_reached(cluster, HOME, image, targets, expected=False) == [False] * len(targets)
-
-
-def test_a_step_reaches_the_sandbox_names_and_the_api_server_and_no_more(
-    cluster: Cluster, images: Images, sandbox: str, outside: str
-) -> None:
-    beyond, api, _, names = places(cluster, outside)
-    image, address = images["sandbox"], cluster.get("-n", HOME, "service", "sandbox-balanced")["spec"]["clusterIP"]
-    allowed = [(address, 8080), api, names]
-    assert what_is_reached(cluster, OWN, image, allowed, expected=True, labels=CLIENT) == [True] * 3
-    assert what_is_reached(cluster, OWN, image, [beyond], expected=False, labels=CLIENT) == [False]
-    others = [beyond, (address, 8080)]
-    assert what_is_reached(cluster, OWN, image, others, expected=False) == [False] * 2
-
-
-def test_in_a_shared_namespace_labels_hold_a_step_and_nobody_else(
-    cluster: Cluster, images: Images, sandbox: str, namespace: str, outside: str
-) -> None:
-    """The policies of base/pipeline alone, as where runs share KFP's own namespace."""
-    policies = list(yaml.safe_load_all(cluster.kubectl("kustomize", "manifests/base/pipeline")))
-    for thing in policies:
-        thing["metadata"]["namespace"] = namespace
-    cluster.apply(*(thing for thing in policies if thing["kind"] == "NetworkPolicy"))
-    beyond, api, _, names = places(cluster, outside)
-    image, judge = (
-        images["sandbox"],
-        (cluster.get("-n", HOME, "service", "sandbox-balanced")["spec"]["clusterIP"], 8080),
-    )
-    step = {"app.kubernetes.io/part-of": "grpo-code"}
-    for labels, yes, no in (
-        ({}, [beyond, api, names], []),
-        (step, [api, names], [beyond, judge]),
-        (CLIENT, [judge, names], [beyond, api]),
-        (step | CLIENT, [judge, api, names], [beyond]),
-    ):
-        assert what_is_reached(cluster, namespace, image, yes, expected=True, labels=labels) == [True] * len(yes)
-        if no:
-            assert what_is_reached(cluster, namespace, image, no, expected=False, labels=labels) == [False] * len(no)
-
-
-def test_scrapes_come_from_the_monitoring_namespace_alone(
-    cluster: Cluster, images: Images, sandbox: str, pipeline: str
-) -> None:
-    policy = ["-f", "manifests/components/monitoring/network.yaml"]
-    metrics = [(cluster.get("-n", HOME, "endpoints", "sandbox")["subsets"][0]["addresses"][0]["ip"], 9090)]
-    image = images["sandbox"]
-    was_there = "NotFound" not in cluster.kubectl("get", "namespace", "monitoring", check=False)
-    if not was_there:
-        cluster.kubectl("create", "namespace", "monitoring")
-    try:
-        assert what_is_reached(cluster, "monitoring", image, metrics, expected=False) == [False]
-        cluster.kubectl("apply", *policy)
-        assert what_is_reached(cluster, "monitoring", image, metrics, expected=True) == [True]
-        assert what_is_reached(cluster, pipeline, image, metrics, expected=False, labels=CLIENT) == [False]
-    finally:
-        cluster.kubectl("delete", *policy, "--ignore-not-found")
-        if not was_there:
-            cluster.kubectl("delete", "namespace", "monitoring", "--wait=false")
-
-
 def test_a_pod_can_be_debugged(cluster: Cluster, sandbox: str, images: Images) -> None:
-    pod = make_pod("debugged", images["sandbox"], ["python", "-c", "import time; time.sleep(120)"])
+    pod = contained(make_pod("debugged", images["sandbox"], ["python", "-c", "import time; time.sleep(120)"]))
     with running(cluster, HOME, pod) as name:
         cluster.kubectl("-n", HOME, "wait", f"pod/{name}", "--for=condition=Ready", "--timeout=60s")
         command = ["debug", name, "--profile=restricted", f"--image={images['sandbox']}", "--container=look"]
         cluster.kubectl("-n", HOME, *command, "--attach=false", "--", "python", "-c", "print('seen')")
-        assert eventually(lambda: "seen" in cluster.kubectl("-n", HOME, "logs", name, "-c", "look", check=False))
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 120) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(1)
-    return condition()
+        eventually(lambda: "seen" in cluster.kubectl("-n", HOME, "logs", name, "-c", "look", check=False), "its word")
 
 
 def test_the_autoscaler_sees_the_sandboxs_cpu(cluster: Cluster, sandbox: str) -> None:
@@ -204,23 +71,17 @@ def test_the_autoscaler_sees_the_sandboxs_cpu(cluster: Cluster, sandbox: str) ->
         status = cluster.get("-n", HOME, "hpa", "sandbox")["status"]
         return any("averageUtilization" in each["resource"]["current"] for each in status.get("currentMetrics") or [])
 
-    assert eventually(sees)
+    eventually(sees, "CPU time that the autoscaler sees")
 
 
 def test_a_replica_more_is_found_by_name(cluster: Cluster, sandbox: str, images: Images, pipeline: str) -> None:
-    patch = json.dumps({"spec": {"minReplicas": 2}})
-    cluster.kubectl("-n", HOME, "patch", "hpa", "sandbox", "--type=merge", "-p", patch)
-    try:
-        ready = lambda: cluster.get("-n", HOME, "deployment", "sandbox")["status"].get("readyReplicas") == 2  # noqa: E731
-        assert eventually(ready)
-        program = "import json, socket, sys; print(len(set(r[4][0] for r in socket.getaddrinfo(sys.argv[1], 8080))))"
-        assert eventually(
-            lambda: run_python(cluster, pipeline, images["sandbox"], program, f"sandbox.{HOME}").printed.strip() == "2"
-        )
-    finally:
-        patch = json.dumps({"spec": {"minReplicas": 1}})
-        cluster.kubectl("-n", HOME, "patch", "hpa", "sandbox", "--type=merge", "-p", patch)
-        cluster.kubectl("-n", HOME, "scale", "deployment/sandbox", "--replicas=1")
+    program = "import json, socket, sys; print(len(set(r[4][0] for r in socket.getaddrinfo(sys.argv[1], 8080))))"
+
+    def found() -> str:
+        return run_python(cluster, pipeline, images["sandbox"], program, f"sandbox.{HOME}").printed.strip()
+
+    with two_replicas(cluster):
+        eventually(lambda: found() == "2", "two addresses behind the name")
 
 
 def kinds_known(cluster: Cluster) -> set[str]:

@@ -77,6 +77,31 @@ def test_every_pod_is_hardened_in_every_overlay(name: str) -> None:
             assert {"cpu", "memory"} <= set(container["resources"]["requests"])
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_pods_beside_the_sandbox_are_what_its_admission_policy_asks_for(name: str) -> None:
+    """What it is beyond the test above, which holds for the pods of every namespace."""
+    workloads = [thing for thing in overlay(name) if thing["kind"] in WORKLOADS]
+    specs = pod_specs([thing for thing in workloads if thing["metadata"]["namespace"] == SANDBOX])
+    assert specs
+    for spec in specs:
+        assert (spec["dnsPolicy"], spec["dnsConfig"]) == ("None", {"nameservers": ["127.0.0.1"]})
+        assert spec["securityContext"]["runAsGroup"] > 0
+        for volume in spec["volumes"]:
+            assert volume["emptyDir"]["medium"] == "Memory"
+            assert memory(volume["emptyDir"]["sizeLimit"]) > 0
+        assert all("ephemeral-storage" in container["resources"]["limits"] for container in spec["containers"])
+
+
+def test_the_admission_policy_holds_whatever_makes_pods_beside_the_sandbox() -> None:
+    policy = one(base(), "ValidatingAdmissionPolicy", "grpo-code-sandbox")["spec"]
+    held = {kind for rule in policy["matchConstraints"]["resourceRules"] for kind in rule["resources"]}
+    assert held == {"pods", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs"}
+    assert policy["failurePolicy"] == "Fail"
+    binding = one(base(), "ValidatingAdmissionPolicyBinding", "grpo-code-sandbox")["spec"]
+    assert (binding["policyName"], binding["validationActions"]) == ("grpo-code-sandbox", ["Deny"])
+    assert binding["matchResources"] == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SANDBOX}}}
+
+
 def memory(text: str) -> float:
     match = re.fullmatch(r"(\d+)(Mi|Gi)", text)
     assert match

@@ -47,6 +47,7 @@ def test_a_node_that_has_all_of_it():
 def test_no_node_with_a_gpu_ends_the_search():
     found = verdicts(need(), [node(gpus=None)])
     assert found["gpus"][:2] == ("FAIL", "no node offers nvidia.com/gpu")
+    assert found["gpus"][2].startswith("install its device plug-in, or --gpus 0; look with: kubectl describe nodes")
     assert found["room"][0] == "skipped"
 
 
@@ -109,6 +110,7 @@ def test_gpus_that_others_hold_are_named_largest_first():
     found = verdicts(need(gpus=2), [node()], pods)
     assert found["room"][0] == "FAIL"
     assert "n1 has 1 nvidia.com/gpu free and 2 asked for (nvidia.com/gpu is held by team/small)" in found["room"][1]
+    assert found["room"][2] == "kubectl describe node n1"
 
 
 def test_a_taken_node_is_nearer_than_one_that_is_too_small():

@@ -181,7 +181,7 @@ def test_a_bucket_that_does_not_exist():
 
 def test_a_probe_pod_is_admissible_where_nothing_else_is():
     """PodSecurity restricted, and what the sandbox's admission policy asks beyond it."""
-    pod = pod_of(Probe("x", "box", "i:1", [("reach", {})]), "pass")
+    pod = pod_of(Probe("x", "box", "i:1", [("reach", {})], names=False), "pass")
     spec, container = pod["spec"], pod["spec"]["containers"][0]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"]
@@ -192,7 +192,11 @@ def test_a_probe_pod_is_admissible_where_nothing_else_is():
         "capabilities": {"drop": ["ALL"]},
     }
     assert {"cpu", "memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+    assert spec["securityContext"]["runAsGroup"] > 0
+    assert spec["volumes"] == [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}]
+    assert (spec["dnsPolicy"], spec["dnsConfig"]) == ("None", {"nameservers": ["127.0.0.1"]})
     assert spec["activeDeadlineSeconds"] <= 60, "it ends by itself should the doctor be killed"
+    assert "dnsPolicy" not in pod_of(Probe("x", "runs", "i:1", []), "pass")["spec"], "a step looks names up"
 
 
 def test_what_a_pod_waits_for():
