@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import Images, deploy
+from tests.cluster.leftovers import ours
 from tests.cluster.pods import run_python
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
@@ -16,8 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 OWN, STORE = "grpo-code", "grpo-code-store"
 STEP = {"app.kubernetes.io/part-of": "grpo-code"}
 FOLDER = "/var/tmp/grpo-code-test-volume"
-KINDS = "priorityclass,runtimeclass,validatingadmissionpolicy,validatingadmissionpolicybinding"
-NAMESPACED = "networkpolicy,role,rolebinding,serviceaccount,secret,deployment,service"
+PLACES = (OWN, STORE, "grpo-code-sandbox", "kubeflow")
 STORE_ENV = [
     {"name": key, "valueFrom": {"secretKeyRef": {"name": "grpo-code-store", "key": key}}}
     for key in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_SECURE", "GRPO_STORE")
@@ -81,15 +81,6 @@ def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
         yield "minio"
 
 
-def ours(cluster: Cluster) -> set[str]:
-    """What carries the product's label, by kind and name: for the whole cluster, in our namespaces, in KFP's."""
-    selector = ["-l", "app.kubernetes.io/part-of=grpo-code", "-o", "name", "--ignore-not-found"]
-    found = cluster.kubectl("get", KINDS, *selector)
-    for name in (OWN, STORE, "grpo-code-sandbox", "kubeflow"):
-        found += cluster.kubectl("-n", name, "get", NAMESPACED, *selector)
-    return set(found.split())
-
-
 def test_a_store_of_ones_own_and_then_nothing_at_all(
     cluster: Cluster, images: Images, sandbox: str, minio_image: str, volume: str
 ) -> None:
@@ -103,7 +94,7 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
     deploy(cluster, images, "local,minio", MINIO_IMAGE=minio_image)
     assert cluster.get("-n", STORE, "secret", "minio")["data"] == before
 
-    assert len(ours(cluster)) > 20
+    assert len(ours(cluster, *PLACES)) > 20
     with cluster.namespace("test-kept", {"grpo-code/pipeline": "true"}) as kept:  # labelled by somebody else
         deploy(cluster, images, NAMESPACE=kept)
         deploy(cluster, images, NAMESPACE=kept)
@@ -113,10 +104,8 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
         labels = cluster.get("namespace", kept)["metadata"]["labels"]
         assert labels["grpo-code/pipeline"] == "true"
         assert "grpo-code/deployed" not in labels
-        assert not cluster.kubectl(
-            "-n", kept, "get", NAMESPACED, "-l", "app.kubernetes.io/part-of=grpo-code", "-o", "name"
-        )
-    assert ours(cluster) == set()
+        assert not ours(cluster, kept)
+    assert ours(cluster, *PLACES) == set()
     for name in (OWN, STORE, "grpo-code-sandbox"):
         assert "NotFound" in cluster.kubectl("get", "namespace", name, check=False)
     deploy(cluster, images)  # as the session's other tests expect it
