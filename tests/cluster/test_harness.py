@@ -239,8 +239,9 @@ def small_registry() -> Iterator[str]:
 
 
 @pytest.mark.skipif(not shutil.which("docker"), reason="docker is not installed")
-def test_docker_itself_finds_an_image_below_a_registrys_path(small_registry: str) -> None:
-    cluster = Cluster(dict(os.environ))
+def test_docker_itself_finds_an_image_below_a_registrys_path(small_registry: str, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(configuration("none", "https://none.example"))
+    cluster = Cluster({**os.environ, "KUBECONFIG": str(tmp_path / "config")})
     assert cluster.run("docker", "manifest", "inspect", f"{small_registry}/me/minio:1").stdout
     assert cluster.holds_image(f"{small_registry}/me/minio:1")
     assert not cluster.holds_image(f"{small_registry}/minio:1")
