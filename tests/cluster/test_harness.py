@@ -3,14 +3,10 @@
 kubectl and docker are programs of the test's own here, which answer from a file and note what they were asked.
 """
 
-import http.server
 import json
 import os
-import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -201,47 +197,3 @@ def test_without_gpus_runs_ask_for_none(home: Path, offered: list[str], gpus: st
     hollow = {"metadata": {"labels": {HOLLOW: "x"}}, "status": {"allocatable": {"nvidia.com/gpu": "2"}}}
     (home / "there").write_text(json.dumps({"nodes": [*nodes, {"metadata": {}, "status": {}}, hollow]}))
     assert small(Cluster(dict(os.environ)))["gpus"] == gpus
-
-
-class Registry(http.server.BaseHTTPRequestHandler):
-    """Holds me/minio:1 and nothing else."""
-
-    def do_GET(self) -> None:
-        layers = {
-            "mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
-            "size": 1,
-            "digest": "sha256:" + "0" * 64,
-        }
-        kind = "application/vnd.docker.distribution.manifest.v2+json"
-        config = {"mediaType": "application/vnd.docker.container.image.v1+json", "size": 2, "digest": layers["digest"]}
-        manifest = {"schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layers]}
-        found = self.path in ("/v2/", "/v2/me/minio/manifests/1")
-        body = json.dumps(manifest if found else {"errors": [{"code": "MANIFEST_UNKNOWN"}]}).encode()
-        self.send_response(200 if found else 404)
-        self.send_header("Content-Type", kind if found else "application/json")
-        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_HEAD = do_GET
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def small_registry() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-@pytest.mark.skipif(not shutil.which("docker"), reason="docker is not installed")
-def test_docker_itself_finds_an_image_below_a_registrys_path(small_registry: str, tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(configuration("none", "https://none.example"))
-    cluster = Cluster({**os.environ, "KUBECONFIG": str(tmp_path / "config")})
-    assert cluster.run("docker", "manifest", "inspect", f"{small_registry}/me/minio:1").stdout
-    assert cluster.holds_image(f"{small_registry}/me/minio:1")
-    assert not cluster.holds_image(f"{small_registry}/minio:1")
