@@ -34,8 +34,8 @@ store.delete("probe/key")
 HOST = {"path": FOLDER, "type": "DirectoryOrCreate"}
 
 
-def on_the_node(cluster: Cluster, image: str, command: str) -> None:
-    """Run a shell command as root with FOLDER of the node at /volume."""
+def on_a_node(cluster: Cluster, image: str, command: str, node: str = "") -> str:
+    """Run a shell command as root with FOLDER of a node at /volume; returns the node's name."""
     container = {
         "name": "main",
         "image": image,
@@ -44,21 +44,30 @@ def on_the_node(cluster: Cluster, image: str, command: str) -> None:
         "volumeMounts": [{"name": "host", "mountPath": "/volume"}],
     }
     volumes = [{"name": "host", "hostPath": HOST}]
-    spec = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
+    spec = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": volumes,
+        **({"nodeName": node} if node else {}),
+    }
     with cluster.namespace("test-volume") as place:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "runs", "namespace": place}, "spec": spec}
         cluster.apply(pod)
         cluster.kubectl("-n", place, "wait", "pod/runs", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
+        return str(cluster.get("-n", place, "pod", "runs")["spec"]["nodeName"])
 
 
 @contextlib.contextmanager
 def claimed(cluster: Cluster, image: str) -> Iterator[None]:
     """A volume that MinIO's user may write to, claimed for it: those of a test cluster often belong to root."""
     empty = "rm -rf /volume/* /volume/.minio.sys"
-    on_the_node(cluster, image, f"{empty}; chmod 777 /volume")
+    node = on_a_node(cluster, image, f"{empty}; chmod 777 /volume")
+    host = cluster.get("node", node)["metadata"]["labels"]["kubernetes.io/hostname"]
+    there = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [host]}]}
     size = {"storage": "20Gi"}  # what the component asks for: a claim cannot be changed
     shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": "grpo-code-test"}
     disk = {**shape, "capacity": size, "hostPath": HOST, "persistentVolumeReclaimPolicy": "Retain"}
+    disk["nodeAffinity"] = {"required": {"nodeSelectorTerms": [there]}}
     claim = {**shape, "resources": {"requests": size}, "volumeName": "grpo-code-test"}
     cluster.apply(
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "grpo-code-test"}, "spec": disk},
@@ -72,7 +81,7 @@ def claimed(cluster: Cluster, image: str) -> Iterator[None]:
     finally:
         cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
         cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
-        on_the_node(cluster, image, empty)
+        on_a_node(cluster, image, empty, node)
 
 
 @pytest.fixture
