@@ -102,24 +102,31 @@ def test_quota(place, installed, restored, gpu):
 
 
 @pytest.mark.parametrize(
-    ("changes", "check", "words"),
+    ("changes", "check", "words", "remedy"),
     [
-        ({"gpu_resource": "example.com/npu", "gpus": "1"}, "train+evaluate gpus", "no node offers example.com/npu"),
-        ({"gpus": "64"}, "train+evaluate gpus", "no node has the 64 of train+evaluate"),
+        (
+            {"gpu_resource": "example.com/npu", "gpus": "1"},
+            "train+evaluate gpus",
+            "no node offers example.com/npu",
+            "install its device plug-in, or --gpus 0; look with: kubectl describe nodes | grep -A8 Allocatable",
+        ),
+        ({"gpus": "64"}, "train+evaluate gpus", "no node has the 64 of train+evaluate", "--gpus "),
         (
             {"node_selector": {"accelerator": "unheard-of"}},
             "train+evaluate node selector",
             "has the labels accelerator=",
+            "kubectl label node ",
         ),
-        ({"train_memory": "64Ti"}, "train room", "no node is large enough for train"),
+        ({"train_memory": "64Ti"}, "train room", "no node is large enough for train", "--train-memory with less"),
     ],
 )
-def test_nodes(place, changes, check, words, request):
+def test_nodes(place, changes, check, words, remedy, request):
     if changes.get("gpus") == "64":
         request.getfixturevalue("gpu")
     found = failed(capacity_findings(given(place, **changes)))
     assert [finding.check for finding in found] == [check]
     assert words in found[0].seen
+    assert found[0].mend.startswith(remedy)
 
 
 def test_a_tainted_and_a_cordoned_node(place, cluster):

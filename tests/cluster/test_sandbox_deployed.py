@@ -199,7 +199,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 120) -> bool:
     return condition()
 
 
-def test_the_autoscaler_sees_the_sandboxs_cpu(cluster: Cluster, sandbox: str) -> None:
+def test_the_autoscaler_sees_the_sandboxs_cpu(cluster: Cluster, metrics_api: None, sandbox: str) -> None:
     def sees() -> bool:
         status = cluster.get("-n", HOME, "hpa", "sandbox")["status"]
         return any("averageUtilization" in each["resource"]["current"] for each in status.get("currentMetrics") or [])

@@ -14,13 +14,12 @@ import pytest
 
 @dataclass
 class Told:
-    """What took how long, what could not be tried, and what was on the cluster before the first test.
+    """What took how long, and what was on the cluster before the first test.
 
     seconds: (name, seconds) as often as it was done. before: see leftovers.present; None where no cluster was used.
     """
 
     seconds: list[tuple[str, float]] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
     before: list[str] | None = None
 
     @contextlib.contextmanager
@@ -30,11 +29,6 @@ class Told:
         yield
         self.seconds.append((what, time.monotonic() - begun))
 
-    def leave_out(self, sentence: str) -> None:
-        """Note what a test goes without, which passes all the same."""
-        if sentence not in self.left_out:
-            self.left_out.append(sentence)
-
     def packed(self) -> dict[str, Any]:
         """As plain objects, for another process."""
         return asdict(self)
@@ -43,21 +37,18 @@ class Told:
         """Take over what another process has packed."""
         other = Told(**packed)
         self.seconds += other.seconds
-        for sentence in other.left_out:
-            self.leave_out(sentence)
         self.before = other.before if self.before is None else self.before
 
     def lines(self) -> list[str]:
-        """One line for each thing that was timed, as often as it was done, then what was left out."""
+        """One line for each thing that was timed, however often it was done."""
         taken: dict[str, list[float]] = {}
         for what, seconds in self.seconds:
             taken.setdefault(what, []).append(seconds)
         width = max(map(len, taken), default=0)
-        shown = [
+        return [
             f"{what:<{width}}  {sum(each):6.0f} s" + (f", {len(each)} times" if len(each) > 1 else "")
             for what, each in taken.items()
         ]
-        return shown + [f"left out: {sentence}" for sentence in self.left_out]
 
     @classmethod
     def of(cls, config: pytest.Config) -> Self:
