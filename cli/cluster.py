@@ -8,8 +8,10 @@ import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
@@ -39,6 +41,23 @@ KINDS: dict[str, tuple[str, bool]] = {
     "subjectaccessreviews": ("/apis/authorization.k8s.io/v1", False),
     "selfsubjectaccessreviews": ("/apis/authorization.k8s.io/v1", False),
 }
+
+
+def kubeconfig(environment: Mapping[str, str]) -> tuple[str, str | None]:
+    """The kubeconfig's files and the context that is current in them, None if none is, both as kubectl finds them.
+
+    The official client reads the variable only once, when it is imported, and where several files name a current
+    context it takes the last one's, kubectl the first's.
+    """
+    files = environment.get("KUBECONFIG") or "~/.kube/config"
+    for file in files.split(os.pathsep):
+        try:
+            content = yaml.safe_load(Path(file).expanduser().read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError):
+            continue  # kubectl passes over what is not there; what is broken the client names
+        if isinstance(content, dict) and content.get("current-context"):
+            return files, str(content["current-context"])
+    return files, None
 
 
 class Forbidden(InfraError):
@@ -78,9 +97,9 @@ class Cluster:
         if in_pod and not context and "KUBECONFIG" not in os.environ:
             config.load_incluster_config(client_configuration=settings)
             return cls(settings, pipeline_namespace(namespace), "in-cluster")
-        file = os.environ.get("KUBECONFIG") or None  # the client itself looks only once, when it is imported
+        files, current = kubeconfig(os.environ)
         try:
-            contexts, current = config.list_kube_config_contexts(file)
+            contexts, _ = config.list_kube_config_contexts(files)
         except (ConfigException, OSError, ValueError) as error:
             raise UserError(
                 f"No Kubernetes cluster is configured ({_first_line(error)}): set KUBECONFIG to a kubeconfig file."
@@ -88,14 +107,15 @@ class Cluster:
         names = [each["name"] for each in contexts]
         if context and context not in names:
             raise UserError(f"There is no context {context!r} in the kubeconfig: use one of {', '.join(names)}.")
+        name = context or current or ""
         try:
-            config.load_kube_config(file, context=context, client_configuration=settings)
+            config.load_kube_config(files, context=name, client_configuration=settings)
         except (ConfigException, OSError, ValueError) as error:
             raise UserError(
-                f"The kubeconfig's context {context or current['name']} cannot be used ({_first_line(error)}): "
+                f"The kubeconfig's context {name} cannot be used ({_first_line(error)}): "
                 "log in again, or name another with --context."
             ) from None
-        return cls(settings, pipeline_namespace(namespace), context or current["name"])
+        return cls(settings, pipeline_namespace(namespace), name)
 
     @cached_property
     def core(self) -> client.CoreV1Api:

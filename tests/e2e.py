@@ -1,12 +1,14 @@
 """The tests on a real cluster, with the time of each part: `python -m tests.e2e cluster` or `kfp` (make e2e, e2e-kfp).
 
-They run on the cluster of $KUBECONFIG, or on the one that $GRPO_TEST_CLUSTER_UP brings up, and push images to
-$REGISTRY. A part is a file of tests. What was skipped or left out is said, with the reason. Those that need no Kubeflow
-Pipelines run side by side, see tests/cluster/lanes.py; `-n 0` among the arguments runs them one after the other.
+They run on the cluster of kubectl, or on the one that $GRPO_TEST_CLUSTER_UP brings up, and push images to $REGISTRY. A
+part is a file of tests; what its fixtures made (images, a deployment) is timed by itself, too. What was skipped or left
+out is said, with the reason. Those that need no Kubeflow Pipelines run side by side, see tests/cluster/lanes.py; `-n 0`
+among the arguments runs them one after the other. When all have ended nothing of theirs may be left on the cluster.
 """
 
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
@@ -15,7 +17,10 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.cluster import brought_up
 from tests.cluster.lanes import arrange, scheduler
+from tests.cluster.leftovers import left, was_deployed
+from tests.cluster.told import Told
 
 MARKED = {"cluster": "cluster and not (kfp or gpu)", "kfp": "kfp and not gpu"}
 PROCESSES = {"cluster": ["-n", "3", "--dist", "loadscope", "--no-loadscope-reorder"], "kfp": ["-n", "0"]}
@@ -26,12 +31,14 @@ ELSEWHERE = {
     "gpu": "on a machine with a GPU: pytest -m gpu",
 }
 OUTCOMES = ("passed", "failed", "skipped")
+ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)  # rather than interrupted, or never begun
+UP = "GRPO_TEST_CLUSTER_UP"
 
 
 class Parts:
-    """A pytest plug-in: seconds and outcomes by file, reasons of what was skipped, and what is another half's.
+    """A pytest plug-in: seconds and outcomes by file, what was skipped or is another half's, what is left at the end.
 
-    It is there in each process: those that run tests side by side tell the one that started them what they left out.
+    It is there in each process: those that run tests side by side tell the one that started them what only they know.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -40,6 +47,7 @@ class Parts:
         self.outcomes: dict[str, Counter[str]] = defaultdict(Counter)
         self.reasons: Counter[str] = Counter()
         self.elsewhere: Counter[str] = Counter()
+        self.told, self.cleared = Told.of(config), ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         part = report.nodeid.partition("::")[0]
@@ -55,13 +63,33 @@ class Parts:
             if marks:
                 self.elsewhere[marks[0]] += 1
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Tell the process that started this one; or, when all have ended, look at what they have left."""
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput["elsewhere"] = dict(self.elsewhere)
+            self.config.workeroutput |= {"elsewhere": dict(self.elsewhere), "told": self.told.packed()}
+        elif exitstatus in ENDED and self.told.before is not None and not self.nothing_is_left(self.told.before):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def nothing_is_left(self, before: list[str]) -> bool:
+        """Whether the cluster is as it was before the first test; what is said of it goes to `cleared`."""
+        try:
+            with self.told.timed("wait until all is gone"):
+                remaining = left(brought_up(os.environ[UP]), before)
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            self.cleared = f"FAILED  what is left on the cluster cannot be seen: {error}"
+            return False
+        if remaining:
+            self.cleared = f"FAILED  left on the cluster: {', '.join(remaining)}"
+        elif was_deployed(before):
+            self.cleared = "left on the cluster: the product, which was there before, with the images of the tests"
+        else:
+            self.cleared = "left on the cluster: nothing that was not there before"
+        return not remaining
 
     def pytest_testnodedown(self, node: Any) -> None:
         told = getattr(node, "workeroutput", {})  # none of one that has crashed
         self.elsewhere |= Counter(told.get("elsewhere", {}))  # each has collected the same tests
+        self.told.add(told.get("told", Told().packed()))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("parts")
@@ -69,7 +97,7 @@ class Parts:
             terminalreporter.write_line(line)
 
     def lines(self) -> list[str]:
-        """One line a part, then the sum, then what was skipped or left out and why."""
+        """One line a part, the sum, what was made and cleared away, then what was skipped or left out and why."""
         width = max(map(len, self.seconds), default=0)
         shown = []
         for part, seconds in self.seconds.items():
@@ -77,9 +105,10 @@ class Parts:
             shown.append(f"{part:<{width}}  {seconds:6.0f} s  {counts}")
         clock = time.monotonic() - self.begun
         shown.append(f"{'together':<{width}}  {sum(self.seconds.values()):6.0f} s, in {clock:.0f} s by the clock")
+        shown += self.told.lines()
         shown += [f"skipped {count}: {reason}" for reason, count in self.reasons.items()]
         shown += [f"left out {count} marked {mark}: {ELSEWHERE[mark]}" for mark, count in self.elsewhere.items()]
-        return shown
+        return shown + ([self.cleared] if self.cleared else [])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -105,7 +134,7 @@ def main(arguments: list[str]) -> int:
         print("tests.e2e: KFP_ENDPOINT is not set: give the address of a Kubeflow Pipelines.", file=sys.stderr)
         return 2
     # the cluster of the kubeconfig is up already
-    os.environ.setdefault("GRPO_TEST_CLUSTER_UP", shutil.which("true") or "/bin/true")
+    os.environ.setdefault(UP, shutil.which("true") or "/bin/true")
     folders = [folder for folder in FOLDERS if not any(Path(each.partition("::")[0]).exists() for each in more)]
     return int(pytest.main(["-p", "tests.e2e", "-m", MARKED[half], *PROCESSES[half], "-rs", *folders, *more]))
 

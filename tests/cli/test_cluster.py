@@ -1,5 +1,6 @@
 """The connection to Kubernetes: what it says when there is none. What it does with one: tests/cluster."""
 
+import json
 import socket
 
 import pytest
@@ -16,6 +17,23 @@ def test_no_kubeconfig(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(UserError, match=r"^No Kubernetes cluster is configured .*: set KUBECONFIG to a kubeconfig"):
         Cluster.connect()
+
+
+@pytest.mark.parametrize("first", ["one", "two", "nothing"])
+def test_of_several_files_the_first_ones_context_is_current(tmp_path, monkeypatch, first):
+    """As kubectl has it, so that the product speaks with the cluster that `make deploy` has deployed to."""
+    for name in ("one", "two"):
+        context = {"name": name, "context": {"cluster": name, "user": ""}}
+        cluster = {"name": name, "cluster": {"server": f"https://{name}.example"}}
+        both = {"clusters": [cluster], "contexts": [context], "users": []}
+        (tmp_path / name).write_text(json.dumps({**both, "current-context": name}))
+    (tmp_path / "nothing").write_text(json.dumps({"clusters": [], "contexts": [], "users": []}))
+    files = [first, *({"one", "two"} - {first} if first != "nothing" else ["two", "one"])]
+    monkeypatch.setenv("KUBECONFIG", ":".join(str(tmp_path / name) for name in files))
+    expected = "two" if first == "nothing" else first
+    found = Cluster.connect()
+    assert (found.name, found.server) == (expected, f"https://{expected}.example")
+    assert Cluster.connect("one").server == "https://one.example"
 
 
 def test_an_unknown_context_names_those_that_exist(configured):

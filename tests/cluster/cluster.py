@@ -8,32 +8,41 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
 
+from cli.cluster import kubeconfig
+from tests.cluster.told import Told
+from tests.cluster.troubles import HOLLOW
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
 SECONDS_TO_COME_UP = 1800
 PATIENCE = 240.0  # seconds: a dozen runs and their drivers may share the cluster
+GPU = "nvidia.com/gpu"
 
 
 @dataclass
 class Cluster:
-    """A cluster at hand. `environment` holds what its set-up exports, KUBECONFIG and PATH among it.
+    """A cluster at hand. `environment` holds what its set-up exports, such as PATH and KUBECONFIG.
 
     registry: where images are pushed to and pulled from, such as `localhost:5000`; None when the set-up names none.
     outside: the address of a host outside the cluster that answers HTTP on port 80; None likewise.
+    told: what is said at the end, such as the seconds of what was timed.
     """
 
     environment: dict[str, str]
     registry: str | None = None
     outside: str | None = None
+    told: Told = field(default_factory=Told)
     api: client.ApiClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self.api = config.new_client_from_config(self.environment.get("KUBECONFIG"))
+        files, context = kubeconfig(self.environment)
+        self.api = config.new_client_from_config(files, context)
 
     def run(self, *command: str, check: bool = True, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess:
         """A command in the cluster's environment, at the repository's root; AssertionError shows what it said."""
@@ -43,6 +52,24 @@ class Cluster:
         said = f"{' '.join(command)[:300]}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert not check or done.returncode == 0, said
         return done
+
+    def timed(self, what: str, *command: str, timeout: float) -> None:
+        """`run`, with its seconds told at the end under a name."""
+        with self.told.timed(what):
+            self.run(*command, timeout=timeout)
+
+    def holds_image(self, name: str) -> bool:
+        """Whether docker finds an image at its registry, with this machine's credentials and certificates."""
+        # the first is quick, the second is right for a registry without TLS, too
+        asked = (["docker", "manifest", "inspect", name], ["docker", "pull", "-q", name])
+        return any(self.run(*each, check=False).returncode == 0 for each in asked)
+
+    @cached_property
+    def gpus(self) -> str:
+        """How many GPUs a step of the tests asks for: 1, or 0 where no node that runs pods offers any."""
+        nodes = [node for node in self.get("nodes")["items"] if HOLLOW not in node["metadata"].get("labels", {})]
+        offered = [int(node["status"].get("allocatable", {}).get(GPU, "0")) for node in nodes]
+        return "1" if any(offered) else "0"
 
     def kubectl(self, *arguments: str, check: bool = True, timeout: float = 300, **more: Any) -> str:
         """What kubectl prints on standard output; with check=False standard error as well."""
@@ -109,4 +136,5 @@ def brought_up(command: str) -> Cluster:
         shell = ["bash", "-c", 'set -a; source "$1" >/dev/null && env -0', "bash", str(settings)]
         lines = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")
         environment |= dict(line.split("=", 1) for line in lines if "=" in line)
-    return Cluster(environment, environment.get("REGISTRY"), environment.get("OUTSIDE_IP"))
+    registry = environment.get("REGISTRY", "").rstrip("/")  # make exports empty what nobody has set
+    return Cluster(environment, registry or None, environment.get("OUTSIDE_IP") or None)

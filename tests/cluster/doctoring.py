@@ -10,10 +10,7 @@ from cli.doctor.installation import (
     Installation,
 )
 from tests.cluster.cluster import Cluster
-from tests.cluster.installation import (
-    TAG,
-    findings_of,
-)
+from tests.cluster.installation import doctor_tag, findings_of
 
 SMALL = {
     f"{step}_{kind}": size for step in ("train", "evaluate") for kind, size in (("cpu", "50m"), ("memory", "64Mi"))
@@ -21,11 +18,16 @@ SMALL = {
 SMALL |= {"prepare_cpu": "50m", "prepare_memory": "64Mi"}
 
 
+def small(cluster: Cluster) -> dict[str, str]:
+    """Parameters of a run for which the cluster has room: with a GPU where there are some."""
+    return {**SMALL, "gpus": cluster.gpus}
+
+
 def command(
-    cluster: Cluster, space: str, contained: str, *more: str, tag: str = TAG
+    cluster: Cluster, space: str, contained: str, *more: str, tag: str = ""
 ) -> tuple[list[str], dict[str, str]]:
-    """The doctor's command line, and its environment."""
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    """The doctor's command line, and its environment; without a tag the images are those of doctor_images."""
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in small(cluster).items()]
     url = f"http://sandbox.{contained}:8080"
     line = [
         sys.executable,
@@ -39,11 +41,11 @@ def command(
         *flags,
         *more,
     ]
-    return line, {**cluster.environment, "REGISTRY": str(cluster.registry), "TAG": tag}
+    return line, {**cluster.environment, "REGISTRY": str(cluster.registry), "TAG": tag or doctor_tag()}
 
 
 def doctor(
-    cluster: Cluster, space: str, contained: str, *more: str, tag: str = TAG
+    cluster: Cluster, space: str, contained: str, *more: str, tag: str = ""
 ) -> tuple[int, dict[str, list[dict]]]:
     """The exit code and the findings by check."""
     line, environment = command(cluster, space, contained, *more, tag=tag)

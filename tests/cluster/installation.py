@@ -5,16 +5,17 @@ import json
 import secrets
 import sys
 import time
+from functools import cache
 from typing import Any
 
 import yaml
 
+from cli.images import default_tag
 from cli.namespaces import OWN_NAMESPACE
 from tests.cluster.cluster import Cluster
 
 Object = dict[str, Any]
 ACCOUNT = "pipeline-runner"
-TAG = "doctor-test"  # of the images that the fixture doctor_images builds
 SECONDS_TO_GO = 30.0  # a probe has five seconds to end by itself; the kubelet may have much else to do
 KEPT = ("Deployment", "Service", "NetworkPolicy", "ServiceAccount", "LimitRange")
 SANDBOX = "grpo-code-sandbox"
@@ -27,6 +28,12 @@ RESTRICTED = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 CONTAINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+
+
+@cache
+def doctor_tag() -> str:
+    """The tag of the images that the fixture doctor_images builds; another one for other code, as nodes keep images."""
+    return f"doctor-{default_tag()}"
 
 
 def secret(namespace: str, name: str, **values: str) -> Object:
@@ -146,7 +153,7 @@ def install(cluster: Cluster, namespace: str, sandbox_namespace: str, images: di
         *minio(namespace, images["minio"], images["prepare"]),
         *sandbox(cluster, sandbox_namespace, images["sandbox"], token),
     )
-    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/minio", "--timeout=120s")
+    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/minio", "--timeout=300s")
     in_bucket(cluster, namespace, f"client.make_bucket({BUCKET!r})")
     cluster.kubectl("rollout", "status", "-n", sandbox_namespace, "deployment/sandbox", "--timeout=180s")
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import Images, deploy
+from tests.cluster.leftovers import ours
 from tests.cluster.pods import run_python
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
@@ -16,8 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 OWN, STORE = "grpo-code", "grpo-code-store"
 STEP = {"app.kubernetes.io/part-of": "grpo-code"}
 FOLDER = "/var/tmp/grpo-code-test-volume"
-KINDS = "priorityclass,runtimeclass,validatingadmissionpolicy,validatingadmissionpolicybinding"
-NAMESPACED = "networkpolicy,role,rolebinding,serviceaccount,secret,deployment,service"
+PLACES = (OWN, STORE, "grpo-code-sandbox", "kubeflow")
 STORE_ENV = [
     {"name": key, "valueFrom": {"secretKeyRef": {"name": "grpo-code-store", "key": key}}}
     for key in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_SECURE", "GRPO_STORE")
@@ -34,8 +34,8 @@ store.delete("probe/key")
 HOST = {"path": FOLDER, "type": "DirectoryOrCreate"}
 
 
-def on_the_node(cluster: Cluster, image: str, command: str) -> None:
-    """Run a shell command as root with FOLDER of the node at /volume."""
+def on_a_node(cluster: Cluster, image: str, command: str, node: str = "") -> str:
+    """Run a shell command as root with FOLDER of a node at /volume; returns the node's name."""
     container = {
         "name": "main",
         "image": image,
@@ -44,21 +44,30 @@ def on_the_node(cluster: Cluster, image: str, command: str) -> None:
         "volumeMounts": [{"name": "host", "mountPath": "/volume"}],
     }
     volumes = [{"name": "host", "hostPath": HOST}]
-    spec = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
+    spec = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": volumes,
+        **({"nodeName": node} if node else {}),
+    }
     with cluster.namespace("test-volume") as place:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "runs", "namespace": place}, "spec": spec}
         cluster.apply(pod)
         cluster.kubectl("-n", place, "wait", "pod/runs", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
+        return str(cluster.get("-n", place, "pod", "runs")["spec"]["nodeName"])
 
 
 @contextlib.contextmanager
 def claimed(cluster: Cluster, image: str) -> Iterator[None]:
     """A volume that MinIO's user may write to, claimed for it: those of a test cluster often belong to root."""
     empty = "rm -rf /volume/* /volume/.minio.sys"
-    on_the_node(cluster, image, f"{empty}; chmod 777 /volume")
+    node = on_a_node(cluster, image, f"{empty}; chmod 777 /volume")
+    host = cluster.get("node", node)["metadata"]["labels"]["kubernetes.io/hostname"]
+    there = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [host]}]}
     size = {"storage": "20Gi"}  # what the component asks for: a claim cannot be changed
     shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": "grpo-code-test"}
     disk = {**shape, "capacity": size, "hostPath": HOST, "persistentVolumeReclaimPolicy": "Retain"}
+    disk["nodeAffinity"] = {"required": {"nodeSelectorTerms": [there]}}
     claim = {**shape, "resources": {"requests": size}, "volumeName": "grpo-code-test"}
     cluster.apply(
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "grpo-code-test"}, "spec": disk},
@@ -72,22 +81,13 @@ def claimed(cluster: Cluster, image: str) -> Iterator[None]:
     finally:
         cluster.kubectl("delete", "namespace", STORE, "--ignore-not-found", "--timeout=120s")
         cluster.kubectl("delete", "persistentvolume", "grpo-code-test", "--wait=false")
-        on_the_node(cluster, image, empty)
+        on_a_node(cluster, image, empty, node)
 
 
 @pytest.fixture
 def volume(cluster: Cluster, images: Images, sandbox: str) -> Iterator[str]:
     with claimed(cluster, images["sandbox"]):
         yield "minio"
-
-
-def ours(cluster: Cluster) -> set[str]:
-    """What carries the product's label, by kind and name: for the whole cluster, in our namespaces, in KFP's."""
-    selector = ["-l", "app.kubernetes.io/part-of=grpo-code", "-o", "name", "--ignore-not-found"]
-    found = cluster.kubectl("get", KINDS, *selector)
-    for name in (OWN, STORE, "grpo-code-sandbox", "kubeflow"):
-        found += cluster.kubectl("-n", name, "get", NAMESPACED, *selector)
-    return set(found.split())
 
 
 def test_a_store_of_ones_own_and_then_nothing_at_all(
@@ -103,7 +103,7 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
     deploy(cluster, images, "local,minio", MINIO_IMAGE=minio_image)
     assert cluster.get("-n", STORE, "secret", "minio")["data"] == before
 
-    assert len(ours(cluster)) > 20
+    assert len(ours(cluster, *PLACES)) > 20
     with cluster.namespace("test-kept", {"grpo-code/pipeline": "true"}) as kept:  # labelled by somebody else
         deploy(cluster, images, NAMESPACE=kept)
         deploy(cluster, images, NAMESPACE=kept)
@@ -113,10 +113,8 @@ def test_a_store_of_ones_own_and_then_nothing_at_all(
         labels = cluster.get("namespace", kept)["metadata"]["labels"]
         assert labels["grpo-code/pipeline"] == "true"
         assert "grpo-code/deployed" not in labels
-        assert not cluster.kubectl(
-            "-n", kept, "get", NAMESPACED, "-l", "app.kubernetes.io/part-of=grpo-code", "-o", "name"
-        )
-    assert ours(cluster) == set()
+        assert not ours(cluster, kept)
+    assert ours(cluster, *PLACES) == set()
     for name in (OWN, STORE, "grpo-code-sandbox"):
         assert "NotFound" in cluster.kubectl("get", "namespace", name, check=False)
     deploy(cluster, images)  # as the session's other tests expect it

@@ -13,6 +13,7 @@ from tests.cluster.cluster import RESTRICTED, Cluster, eventually
 from tests.cluster.doctoring import command, doctor
 from tests.cluster.installation import (
     SANDBOX,
+    doctor_tag,
     objects_left,
     probes_left,
     sandbox,
@@ -108,7 +109,7 @@ def test_images_store_and_token_that_are_wrong(cluster, installed, restored):
     restored(token, store)
     code, findings = doctor(cluster, space, contained, "--use-filter", "--model-name", "s3://doctor/no-model")
     assert code == 1
-    assert "grpo-code-filter:doctor-test cannot be pulled" in findings["image filter"][0]["seen"]
+    assert f"grpo-code-filter:{doctor_tag()} cannot be pulled" in findings["image filter"][0]["seen"]
     assert "make images push" in findings["image filter"][0]["mend"]
     assert "SignatureDoesNotMatch" in findings["store"][0]["seen"]
     assert "kubectl get secret grpo-code-store" in findings["store"][0]["mend"]

@@ -86,7 +86,7 @@ def test_secrets(place, installed, cluster, restored):
     assert [finding.check for finding in failed(secret_findings(place))] == ["secret store"], "the remedy mends it"
 
 
-def test_quota(place, installed, restored):
+def test_quota(place, installed, restored, gpu):
     assert not failed(capacity_findings(place))
     quota = {
         "apiVersion": "v1",
@@ -105,7 +105,7 @@ def test_quota(place, installed, restored):
     ("changes", "check", "words", "remedy"),
     [
         (
-            {"gpu_resource": "example.com/npu"},
+            {"gpu_resource": "example.com/npu", "gpus": "1"},
             "train+evaluate gpus",
             "no node offers example.com/npu",
             "install its device plug-in, or --gpus 0; look with: kubectl describe nodes | grep -A8 Allocatable",
@@ -120,7 +120,9 @@ def test_quota(place, installed, restored):
         ({"train_memory": "64Ti"}, "train room", "no node is large enough for train", "--train-memory with less"),
     ],
 )
-def test_nodes(place, changes, check, words, remedy):
+def test_nodes(place, changes, check, words, remedy, request):
+    if changes.get("gpus") == "64":
+        request.getfixturevalue("gpu")
     found = failed(capacity_findings(given(place, **changes)))
     assert [finding.check for finding in found] == [check]
     assert words in found[0].seen
@@ -149,7 +151,7 @@ def test_gpus_that_are_taken(place, installed, cluster, python_image):
     del holder["metadata"]["labels"]["grpo-code/doctor"]
     holder["spec"]["containers"][0]["resources"]["limits"][resource] = "2"
     holder["spec"] |= {"nodeSelector": {HOLLOW: name}, "tolerations": tolerations}
-    chosen = given(place, node_selector={HOLLOW: name}, tolerations=tolerations)
+    chosen = given(place, gpus="1", node_selector={HOLLOW: name}, tolerations=tolerations)
     with hollow_node(cluster, name, **{resource: "2"}):
         assert not failed(capacity_findings(chosen))
         cluster.apply(holder)

@@ -53,8 +53,8 @@ def installed(cluster: Cluster, image: str) -> dict[str, str]:
     return json.loads(cluster.run(*command).stdout)
 
 
-def test_the_sandbox_is_small(cluster: Cluster, images: Images) -> None:
-    own, base = (inspect(cluster, name)["Size"] for name in (images["sandbox"], "python:3.11-slim"))
+def test_the_sandbox_is_small(cluster: Cluster, images: Images, base_image: str) -> None:
+    own, base = (inspect(cluster, name)["Size"] for name in (images["sandbox"], base_image))
     assert (own - base) / 1e6 <= SANDBOX_MEGABYTES
 
 

@@ -66,7 +66,7 @@ def test_a_pod_can_be_debugged(cluster: Cluster, sandbox: str, images: Images) -
         eventually(lambda: "seen" in cluster.kubectl("-n", HOME, "logs", name, "-c", "look", check=False), "its word")
 
 
-def test_the_autoscaler_sees_the_sandboxs_cpu(cluster: Cluster, sandbox: str) -> None:
+def test_the_autoscaler_sees_the_sandboxs_cpu(cluster: Cluster, metrics_api: None, sandbox: str) -> None:
     def sees() -> bool:
         status = cluster.get("-n", HOME, "hpa", "sandbox")["status"]
         return any("averageUtilization" in each["resource"]["current"] for each in status.get("currentMetrics") or [])

@@ -54,7 +54,7 @@ def both(ground: Ground, compiled: Compiled, tmp_path_factory: pytest.TempPathFa
     """Run both, at the same time: neither waits for the other."""
     folder, running = tmp_path_factory.mktemp("both"), Running(ground)
     with run_here(folder / "out") as process:
-        compiled.walk(demo_in_pods(ground, SMALL), running.run_id, running.run)
+        compiled.walk(demo_in_pods(ground, {**SMALL, "gpus": ground.cluster.gpus}), running.run_id, running.run)
         said, _ = process.communicate(timeout=600)
         assert process.returncode == 0, said
     with ground.client() as store:
@@ -120,7 +120,7 @@ def mounts_in(spec: dict, container: dict) -> set[tuple[str, str, str]]:
     }
 
 
-def test_a_gpu_was_asked_for_and_given(both: Both) -> None:
+def test_a_gpu_was_asked_for_and_given(gpu: None, both: Both) -> None:
     """The scheduler has one of the node's for it, or the pod would still be pending."""
     asked = {step.name: main_of(pod)["resources"] for step, pod in both.running.seen}
     assert [name for name, each in asked.items() if each["limits"].get("nvidia.com/gpu") == "1"] == WITH_GPU

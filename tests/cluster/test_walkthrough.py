@@ -85,7 +85,7 @@ def test_the_script_is_the_pages(way: str, adapted: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def volume_for_minio(cluster: Cluster, images: Images) -> Iterator[None]:
+def volume_for_minio(cluster: Cluster, images: Images, minio_image: str) -> Iterator[None]:
     """A volume that MinIO's user may write to; see test_deploying.py."""
     with claimed(cluster, images["sandbox"]):
         yield

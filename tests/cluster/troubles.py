@@ -41,7 +41,7 @@ class Case:
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
             **self.container,
         }
-        main["image"] = main["image"].replace(REGISTRY, image.partition("/")[0])
+        main["image"] = main["image"].replace(REGISTRY, image.rpartition("/")[0])
         return {
             "apiVersion": "v1",
             "kind": "Pod",
