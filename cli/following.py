@@ -35,8 +35,8 @@ def watch(endpoint: Endpoint, run_id: str, *, namespace: str) -> int:
     """Show the run until it ends; returns 0 if it succeeded, 1 if not, 130 when the watching was stopped."""
     console = make_console()
     run = run_of(endpoint, run_id)
-    print_plain(console, f"grpo-code run {run_id} ({endpoint.run_link(run_id)})")
     try:
+        print_plain(console, f"grpo-code run {run_id} ({endpoint.run_link(run_id)})")
         with make_display(console, [step for step in ON_CLUSTER if step != "unchanged"]) as display:
             run = _until_end(endpoint, run, display, _cluster(namespace))
     except (KeyboardInterrupt, NoEntry) as error:

@@ -60,11 +60,11 @@ def run_local(given: dict[str, Any], *, run_id: str | None, reuse: bool, command
     again = f"{command} --run-id {files.run_id}"
     files.prepare()
     with signals_interrupt(), held(files):
-        say(f"grpo-code run {files.run_id}")
-        for warning in _unused(given, parameters):
-            say(f"warning: {warning}")
         start = time.monotonic()
         try:
+            say(f"grpo-code run {files.run_id}")
+            for warning in _unused(given, parameters):
+                say(f"warning: {warning}")
             outcome = _run(parameters, given, files, reuse=reuse, console=console, pipeline=pipeline)
         except KeyboardInterrupt:
             say(f"Stopped. What was finished is kept; go on with:\n  {again}")

@@ -36,8 +36,8 @@ def watch_store(store: Store, run: str) -> int:
     """Show the run until it ends; returns 0 if it succeeded, 1 if not, 130 when the watching was stopped."""
     check_run_is_there(store, run)
     console = make_console()
-    print_plain(console, f"grpo-code run {run} ({store.uri(folder_of(run))})")
     try:
+        print_plain(console, f"grpo-code run {run} ({store.uri(folder_of(run))})")
         with make_display(console, ["train", "evaluate"]) as display:
             status = _until_end(Seen(store, run), display, console)
     except KeyboardInterrupt:

@@ -52,10 +52,10 @@ def _report(run_id: str, port: int, browser: bool) -> int:
         raise UserError(f"The store {store.uri('')} holds no finished run: name the run's id.")
     with serving(store, run, port) as server:
         address = f"http://127.0.0.1:{server.server_port}/"
-        click.echo(f"Run {run}: {address} (Ctrl-C ends it)")
-        if browser:
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        try:
+        try:  # from before the line on, for whoever reads it may be quick
+            click.echo(f"Run {run}: {address} (Ctrl-C ends it)")
+            if browser:
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             click.echo()

@@ -23,6 +23,7 @@ def test_is_another_ones(): pass
 """
 
 
+@pytest.mark.slow
 def test_parts_and_reasons_are_told(tmp_path, monkeypatch):
     (tmp_path / "test_some.py").write_text(SOME)
     monkeypatch.setenv("KFP_ENDPOINT", "http://127.0.0.1:1")

@@ -47,6 +47,7 @@ def test_the_mix_fails_and_loops_as_often_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("name", [OURS, FORK_SERVER, INTERPRETER])
+@pytest.mark.slow
 def test_a_contestant_judges_the_mix_as_it_should(name: str, tmp_path: Path) -> None:
     problems = [one.model_copy(update={"reference_cpu_ms": 1.0}) for one in demo_problems(34)]
     samples = programs.mix(problems, scaled=True)
@@ -58,6 +59,7 @@ def test_a_contestant_judges_the_mix_as_it_should(name: str, tmp_path: Path) -> 
     assert sum(right) == 34 - 10 - 1
 
 
+@pytest.mark.slow
 def test_the_fork_server_can_be_fooled_and_the_sandbox_cannot(tmp_path: Path) -> None:
     attacks = dict(programs.forgeries())
     forgery, no_text = attacks["os._exit(0) in the call"], attacks["half a surrogate pair"]

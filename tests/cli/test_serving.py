@@ -2,10 +2,12 @@
 
 import threading
 
+import click
 import pytest
 import urllib3
 
 from cli.serving import serving
+from cli.watching import report_command
 from components.shared.errors import UserError
 from components.shared.store import open_store
 
@@ -70,3 +72,18 @@ def test_a_run_that_left_nothing_and_a_port_that_is_taken(run):
         serving(run, "r1", server.server_port),
     ):
         pass
+
+
+def test_a_stop_right_after_its_line_ends_it_well(run, monkeypatch):
+    """As a terminal's Ctrl-C may come before the first request is waited for."""
+    said = []
+
+    def echo(line=""):
+        said.append(line)
+        if len(said) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setenv("GRPO_STORE", run.uri(""))
+    monkeypatch.setattr(click, "echo", echo)
+    assert report_command().main(["r1"], standalone_mode=False) == 0
+    assert said[0].endswith("(Ctrl-C ends it)")

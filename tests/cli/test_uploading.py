@@ -69,6 +69,7 @@ def test_a_second_upload_is_a_new_version_of_the_same_pipeline_and_the_same_one_
     assert other[1].endswith("/#/pipelines/details/p1/version/v2")
 
 
+@pytest.mark.slow
 def test_a_profile_has_a_pipeline_of_its_own(kfp, call):
     """One of the same name that all users share, or of another profile, is another."""
     kfp.health["multi_user"] = True

@@ -15,6 +15,7 @@ OWN_NAMESPACES = (OWN_NAMESPACE, SANDBOX_NAMESPACE, STORE_NAMESPACE)
 # How tests name what they make; the last two are namespaces of an overlay's, made where they are not there.
 TESTS = re.compile(r"(test|doctor|e2e)-[a-z0-9-]+|grpo-code-test|monitoring|kubeflow-user-example-com")
 CLUSTER_WIDE = f"{CLUSTER_KINDS},node,persistentvolume,clusterrole,clusterrolebinding"
+PAUSE_SECONDS = 0.5
 SECONDS_TO_GO = 300.0  # a namespace goes with its pods, and those with their grace
 
 Object = dict[str, Any]
@@ -78,5 +79,5 @@ def left(cluster: Cluster, before: Collection[str]) -> list[str]:
 
     deadline = time.monotonic() + SECONDS_TO_GO
     while (more := found() - set(before)) and time.monotonic() < deadline:
-        time.sleep(0.5)
+        time.sleep(PAUSE_SECONDS)
     return sorted(more)

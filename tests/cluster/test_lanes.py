@@ -20,6 +20,7 @@ def collected(*expression: str) -> list[str]:
     return [line.partition("::")[0].rpartition("/")[2] for line in done.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.slow
 def test_each_file_of_them_is_in_one_lane() -> None:
     in_lanes = [file for files in LANES.values() for file in files]
     assert sorted(in_lanes) == sorted(set(collected("-m", "cluster and not (kfp or gpu)")))

@@ -62,6 +62,7 @@ def test_what_tests_or_the_product_leave_is_found(more: dict, called: str, monke
     assert found.startswith(called)
     there = leftovers.present(Changing([*OF_OTHERS, more]))
     assert leftovers.left(Changing([*OF_OTHERS, more]), there) == []
+    monkeypatch.setattr(leftovers, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(leftovers, "SECONDS_TO_GO", 60)
     assert leftovers.left(Changing([*OF_OTHERS, more], OF_OTHERS), before) == []
 

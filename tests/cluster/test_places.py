@@ -47,6 +47,7 @@ def test_over_udp_an_answer_counts() -> None:
 
 
 @pytest.mark.parametrize("expected", [True, False, (True, False)])
+@pytest.mark.slow
 def test_what_is_held_back_is_told_from_what_is_not(expected: bool | tuple[bool, bool]) -> None:
     """Whatever was expected."""
     with socket.create_server((HERE, 0)) as server, socket.socket() as other:

@@ -60,6 +60,7 @@ def test_references_pass_their_tests(split: str) -> None:
     assert failing == []
 
 
+@pytest.mark.slow
 def test_committed_files_are_what_the_generator_makes() -> None:
     assert differing_problem_files(PROBLEMS) == []
 
@@ -87,6 +88,7 @@ def prompts() -> dict[str, set[str]]:
     return {split: {problem.prompt for problem in problems if problem.split == split} for split in SPLIT_SIZES}
 
 
+@pytest.mark.slow
 def test_no_training_problem_asks_under_other_names_for_what_another_split_asks_for() -> None:
     problems, _ = make_problems(read_dataset(str(PROBLEMS), ""), dataset="demo", seed=0)
     measured = Index(problem for problem in problems if problem.split != "train")
@@ -94,6 +96,7 @@ def test_no_training_problem_asks_under_other_names_for_what_another_split_asks_
     assert [pair for pair in pairs if pair.similarity == 1 and "program" in pair.why] == []
 
 
+@pytest.mark.slow
 def test_prepare_gives_problems_the_form_that_the_base_was_pretrained_on(
     corpus_prompts: set[str], prompts: dict[str, set[str]]
 ) -> None:
@@ -101,6 +104,7 @@ def test_prepare_gives_problems_the_form_that_the_base_was_pretrained_on(
     assert len(prompts["train"] & corpus_prompts) > 0.4 * SPLIT_SIZES["train"]
 
 
+@pytest.mark.slow
 def test_no_held_out_problem_is_in_the_corpus_or_in_another_split(
     corpus_prompts: set[str], prompts: dict[str, set[str]]
 ) -> None:
@@ -108,6 +112,7 @@ def test_no_held_out_problem_is_in_the_corpus_or_in_another_split(
     assert not prompts["validation"] & (corpus_prompts | prompts["train"])
 
 
+@pytest.mark.slow
 def test_identities_decide_the_split_so_that_wording_cannot_leak() -> None:
     rng = random.Random(0)
     splits: dict[str, set[str]] = {}

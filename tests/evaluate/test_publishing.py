@@ -196,6 +196,7 @@ def trained_before(model: Path, problems) -> Path:
 
 
 @pytest.mark.usefixtures("local_sandbox")
+@pytest.mark.slow
 def test_problems_that_the_series_was_trained_on_have_no_part_in_the_decision(
     tmp_path, validation_set, evaluation, publishing, store_root, capsys
 ):
@@ -227,6 +228,7 @@ def test_where_all_of_them_were_trained_on_nothing_is_published(tmp_path, valida
 
 
 @pytest.mark.usefixtures("local_sandbox")
+@pytest.mark.slow
 def test_a_model_of_which_nobody_says_what_it_was_trained_on_is_judged_and_that_is_said(
     tmp_path, validation_set, evaluation, publishing
 ):

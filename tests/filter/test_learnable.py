@@ -105,6 +105,7 @@ def test_only_what_is_solved_sometimes_is_kept(
     assert "estimated pass rate" in said
 
 
+@pytest.mark.slow
 def test_stopping_early_keeps_what_all_samples_keep_and_draws_next_to_nothing_in_vain(
     filtered: Filter, store_root: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_stopping_early_keeps_what_all_samples_keep_and_draws_next_to_nothing_in
     assert stopped["expected_samples"] * 60 == pytest.approx(stopped["samples"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_where_rounding_follows_the_batch_size_its_effect_is_measured(
     filtered: Filter, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,7 @@ def test_caches_elsewhere_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_checkout_is_no_image_and_the_exit_code_says_so() -> None:
     command = [sys.executable, "-m", "components.selfcheck", "prepare"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

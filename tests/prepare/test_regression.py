@@ -37,6 +37,7 @@ def test_a_regression_set_without_a_sound_problem_is_the_users_mistake(
         prepare(tmp_path / "out", own_data, sandbox_url, regression_dataset=str(elsewhere))
 
 
+@pytest.mark.slow
 def test_the_demos_regression_set_is_sound_and_costs_the_demo_few_training_problems(
     tmp_path: Path, sandbox_url: str
 ) -> None:

@@ -62,6 +62,7 @@ def compare(url: str, items: list[dict[str, Any]], folder: Path, *, least: int) 
     assert min(counts["passed"], counts["failed"], counts["error"]) > 0.05 * len(items)
 
 
+@pytest.mark.slow
 def test_mutants_of_the_demo(sandbox_url: str, tmp_path: Path) -> None:
     compare(sandbox_url, mutated(demo_items(), 1), tmp_path, least=300)
 

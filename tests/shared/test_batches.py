@@ -33,7 +33,9 @@ def draw(model: Any, tokenizer: Any, problems: list[Any] = PROBLEMS, sampling: S
     return sample(model, tokenizer, problems, sampling, **{"samples": 4, "seed": 7, **changes})
 
 
-@pytest.mark.parametrize(("sampling", "samples"), [(PLAIN, 4), (NARROW, 4), (GREEDY, 1)])
+@pytest.mark.parametrize(
+    ("sampling", "samples"), [(PLAIN, 4), pytest.param(NARROW, 4, marks=pytest.mark.slow), (GREEDY, 1)]
+)
 def test_in_fp32_on_a_cpu_the_batch_size_changes_nothing(
     model: Any, tokenizer: Any, sampling: Sampling, samples: int
 ) -> None:

@@ -84,6 +84,7 @@ def test_the_gap_is_a_share_of_the_passes() -> None:
     assert "missed_share_last_tenth" not in summary(metrics)
 
 
+@pytest.mark.slow
 def test_weights_rewards_and_samples_are_the_same_with_and_without(
     train: Callable[..., Any], tmp_path: Path, store_root: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_tracker_gets_our_metrics_and_its_files_reach_the_store(
         assert name in lines[0]
 
 
+@pytest.mark.slow
 def test_a_tracker_that_fails_does_not_end_the_run(
     train: Train, store_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -297,6 +297,7 @@ def test_memory_that_runs_out_after_a_kill_for_it_is_halved_further(
     assert json.loads(record.read_text())["micro_batch_size"] == 2
 
 
+@pytest.mark.slow
 def test_adapters_stay_in_fp32_on_a_base_in_half_precision(train: Train) -> None:
     _, model = train(precision="bf16", batch_size=32, lora_target_modules="q_proj, v_proj")
     tensors = weights(model)

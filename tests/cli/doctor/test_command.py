@@ -86,6 +86,7 @@ def test_a_run_that_nobody_knows(run, answering):
     assert out.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_service_that_hangs_does_not_keep_the_doctor(run, answering, monkeypatch):
     answering(404, {})
     monkeypatch.setattr(examination, "SECONDS", 2.0)
