@@ -68,8 +68,9 @@ def test_a_pod_can_be_debugged(cluster: Cluster, sandbox: str, images: Images) -
 
 def test_the_autoscaler_sees_the_sandboxs_cpu(cluster: Cluster, metrics_api: None, sandbox: str) -> None:
     def sees() -> bool:
-        status = cluster.get("-n", HOME, "hpa", "sandbox")["status"]
-        return any("averageUtilization" in each["resource"]["current"] for each in status.get("currentMetrics") or [])
+        seen = cluster.get("-n", HOME, "hpa", "sandbox").get("status", {}).get("currentMetrics") or []
+        # before the first reading there is one without a source
+        return any("averageUtilization" in each.get("resource", {}).get("current", {}) for each in seen)
 
     eventually(sees, "CPU time that the autoscaler sees")
 
