@@ -29,7 +29,11 @@ Order = tuple[str, dict[str, Any]]  # a check of inside.py, and its arguments
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe pod. orders: what inside.py is to do, in order; names: whether it has a name server to ask."""
+    """One probe pod.
+
+    orders: what inside.py is to do, in order; memory: its limit, as Kubernetes writes it; names: whether it has a name
+    server to ask.
+    """
 
     name: str
     namespace: str

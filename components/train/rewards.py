@@ -107,8 +107,9 @@ class TestReward:
     def _reward(self, verdict: Verdict, ended_by: str, name: str) -> float | None:
         if verdict.passed is None:
             return None
-        if ended_by == "length" and (self.truncated is None or not self.control):
-            return self.truncated
+        truncated = ended_by == "length"
+        if truncated and self.truncated is None:
+            return None
         if self.control:
             return float(hashlib.sha256(f"{self.seed}/coin/{name}".encode()).digest()[0] & 1)
-        return reward_of(verdict)
+        return self.truncated if truncated else reward_of(verdict)
