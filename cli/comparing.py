@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cli.display import make_console, print_plain
+from cli.display import print_table
 from cli.identifiers import RunId
 from cli.past_runs import Difference, PastRun, difference, differing, load
 from components.shared.charts import interval_chart
@@ -167,21 +167,12 @@ def page_of(store: Store, runs: Sequence[PastRun]) -> str:
 
 
 def _print_table(runs: Sequence[PastRun]) -> None:
-    from rich.table import Table
-
-    console = make_console()
     found = [difference(run, runs[0]) for run in runs[1:]]
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("", *(run.run_id for run in runs)):
-        table.add_column(name, overflow="fold")
     groups = [result_rows(runs), against_rows(runs, found) if any(found) else [], parameter_rows(runs)]
-    for group in groups:
-        for name, values in group:
-            table.add_row(name, *values)
-        table.add_section()
-    console.print(table, markup=False)
+    told = [[(name, *values) for name, values in group] for group in groups]
+    print_table(["", *(run.run_id for run in runs)], told, foldable=True)
     for note in notes(runs, found):
-        print_plain(console, note)
+        click.echo(note)
 
 
 def _told(figure: Callable[[Any], str], run: PastRun) -> str:

@@ -16,12 +16,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from components.shared.progress import SECONDS_BETWEEN_LINES, duration
 
 Event = dict[str, Any]
 REUSED = "reused, nothing it reads has changed"
+WIDEST_LINE = 100_000
 
 
 class Events:
@@ -51,6 +53,24 @@ def make_console() -> Console:
 def print_plain(console: Console, text: str) -> None:
     """Print text as it is: no markup in it is meant, and no line is broken, so that it can be copied."""
     console.print(text, markup=False, soft_wrap=True)
+
+
+def print_table(columns: Sequence[str], groups: Sequence[Sequence[Sequence[str]]], *, foldable: bool = False) -> None:
+    """Print groups of rows under the names of their columns, each row on a line of its own and each cell as it is.
+
+    Lines run on beyond a narrow terminal, so that an id can be copied and a line found with grep; foldable: on a
+    terminal the cells are folded instead, for a table that is read from side to side.
+    """
+    console = make_console()
+    table = Table(*(Column(Text(name), overflow="fold") for name in columns), box=None, padding=(0, 2, 0, 0))
+    for group in groups:
+        for row in group:
+            table.add_row(*map(Text, row))
+        table.add_section()
+    if not (foldable and console.is_terminal):
+        unlimited = console.options.update(max_width=WIDEST_LINE)
+        console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    console.print(table)
 
 
 class Display(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cli.display import make_console
+from cli.display import print_table
 from cli.identifiers import RunId
 from components.shared import published
 from components.shared.errors import InfraError, UserError
@@ -44,19 +44,12 @@ def models_command() -> click.Group:
 
 def _list(name: str | None) -> None:
     """List the published models and their versions; the one marked `current` is what the name means."""
-    from rich.table import Table
-
     store = open_store()
     rows = [row for one in ([name] if name else published.names(store)) for row in version_rows(store, one)]
     if not rows:
         click.echo(f"Nothing is published{f' as {name}' if name else ''} in {store.uri(published.MODELS)}.")
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold", no_wrap=column != COLUMNS[-1])
-    for row in rows:
-        table.add_row(*row)
-    make_console().print(table, markup=False)
+    print_table(COLUMNS, [rows])
 
 
 def version_rows(store: Store, name: str) -> list[tuple[str, ...]]:

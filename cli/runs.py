@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import click
 
-from cli.display import make_console
+from cli.display import print_table
 from cli.identifiers import RunId
 from cli.past_runs import PastRun, load
 from components.shared import published
@@ -24,6 +24,7 @@ from components.shared.store import Store, open_store
 from components.unchanged import remembered
 
 PINNED = "pinned"  # below a run's folder: a marker that keeps it
+COLUMNS = ("run", "state", "last written", "base", "tuned", "tuned − base", "kept")
 KEEP, DAYS = 20, 30.0
 RESUMABLE_DAYS = 7.0
 DONE = ("succeeded", "unchanged")
@@ -60,18 +61,15 @@ def runs_command() -> click.Group:
 
 def _list() -> None:
     """List the runs in the store, the newest first."""
-    from rich.table import Column, Table
-
     store = open_store()
-    names = ("state", "last written", "base", "tuned", "tuned − base", "kept")
-    table = Table(Column("run", no_wrap=True), *names, box=None, padding=(0, 2, 0, 0))
+    rows = []
     for run_id, written in by_age(store):
         run = load(store, run_id)
         when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(written))
         kept = PINNED if is_pinned(store, run_id) else ""
-        table.add_row(run_id, run.state, when, *_figures(run), kept)
-    if table.row_count:
-        make_console().print(table, markup=False)
+        rows.append((run_id, run.state, when, *_figures(run), kept))
+    if rows:
+        print_table(COLUMNS, [rows])
     else:
         click.echo(f"There are no runs in {store.uri('runs')}.")
 

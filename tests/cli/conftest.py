@@ -91,9 +91,8 @@ def refused(capsys, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def verb(capsys, monkeypatch):
-    """Runs a verb, with room for long lines: (exit code, what it said)."""
-    monkeypatch.setenv("COLUMNS", "160")
+def verb(capsys):
+    """Runs a verb: (exit code, what it said)."""
 
     def run(*arguments):
         with pytest.raises(SystemExit) as ended:

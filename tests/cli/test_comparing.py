@@ -47,8 +47,7 @@ def row(output, name):
     return line.removeprefix(name).split()
 
 
-def test_results_side_by_side_and_what_is_missing_in_words(runs, capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "220")
+def test_results_side_by_side_and_what_is_missing_in_words(runs, capsys, tmp_path):
     page = tmp_path / "deep/page.html"
     code, output, _ = said(capsys, "one", "two", "elsewhere", "crashed", "working", "-o", str(page))
     assert code == 0

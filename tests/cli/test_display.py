@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from cli import summary
-from cli.display import Events, LiveDisplay, PlainDisplay
+from cli import display, summary
+from cli.display import Events, LiveDisplay, PlainDisplay, print_table
 from components.shared.progress import PROGRESS_FILE, Progress, say
 from components.shared.store import open_store
 
@@ -165,3 +165,17 @@ def test_only_reports_that_exist_are_named(tmp_path):
     assert summary.report_lines(store, "run") == []
     store.write("runs/run/evaluate/report.html", b"")
     assert summary.report_lines(store, "run") == ["Reports:", f"  {tmp_path}/runs/run/evaluate/report.html"]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "foldable", "lines"), [(True, True, 3), (True, False, 2), (False, True, 2), (False, False, 2)]
+)
+def test_cells_are_folded_only_on_a_terminal_and_only_where_that_reads_well(monkeypatch, terminal, foldable, lines):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=20, color_system=None)
+    monkeypatch.setattr(display, "make_console", lambda: console)
+    print_table(["name", "[id]"], [[("a [b]", "0123456789" * 2)]], foldable=foldable)
+    assert len(out.getvalue().splitlines()) == lines
+    assert "[id]" in out.getvalue(), "what looks like markup is text"
+    assert "a [b]" in out.getvalue(), "what looks like markup is text"
+    assert ("0123456789" * 2 in out.getvalue()) == (lines == 2)

@@ -69,7 +69,7 @@ class Runner:
         """Another verb on the same store."""
         ended = subprocess.run(
             [sys.executable, str(ROOT / "pipeline.py"), *words],
-            env={**self.environment, "COLUMNS": "200"},
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

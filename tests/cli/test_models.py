@@ -10,7 +10,7 @@ from components.shared import published
 from components.shared.errors import InfraError
 from components.shared.store import DirectoryStore, open_store
 from tests.buckets import own_bucket
-from tests.cli.past import evaluation_of, past_run
+from tests.cli.past import ID_OF_KFP, evaluation_of, past_run
 
 DECISION = {"name": "nightly", "published": False, "reason": "That is within noise."}
 
@@ -76,6 +76,14 @@ def test_what_is_published_by_hand_is_listed_and_taken_back(store, models_verb):
     assert "is at version two already" in models_verb("rollback", "nightly", "two")[1]
     assert models_verb("publish", "one", "nightly")[0] == 0, "a version that is there is made current again"
     assert store.read("models/nightly/current") == b"one\n"
+
+
+def test_an_id_of_kfp_is_whole_in_a_line_with_all_that_is_known(store_root, models_verb):
+    trained_run(open_store(), ID_OF_KFP)
+    assert models_verb("publish", ID_OF_KFP, "code-model-of-the-team")[0] == 0
+    (_, line) = models_verb("list")[1].splitlines()
+    assert line.split()[:3] == ["code-model-of-the-team", ID_OF_KFP, "current"]
+    assert line.rstrip().endswith("20 problems")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from cli.main import main
 from components.shared.store import open_store
 from components.unchanged import LAST
 from tests.buckets import own_bucket
-from tests.cli.past import evaluation_of, past_run
+from tests.cli.past import ID_OF_KFP, evaluation_of, past_run
 from tests.cli.test_models import trained_run
 
 DAY = 86400
@@ -93,11 +93,11 @@ def test_a_pin_can_be_taken_off(old_runs, runs_verb):
     assert "The store holds nothing of run nope" in runs_verb("pin", "nope")[1]
 
 
-def test_an_id_can_be_copied_from_a_narrow_terminal(store_root, runs_verb, monkeypatch):
-    past_run(open_store(), "20261130-101500-3f2a", evaluation=evaluation_of([1] * 20, [2] * 20))
-    monkeypatch.setenv("COLUMNS", "80")
-    code, said = runs_verb("list")
-    assert (code, "20261130-101500-3f2a  " in said) == (0, True)
+def test_an_id_of_kfp_is_whole_in_a_line_with_its_figures(store_root, runs_verb):
+    past_run(open_store(), ID_OF_KFP, evaluation=evaluation_of([1] * 20, [2] * 20))
+    (_, line) = runs_verb("list")[1].splitlines()
+    assert line.startswith(f"{ID_OF_KFP}  ")
+    assert "points" in line
 
 
 def test_the_list_has_the_figures(old_runs, runs_verb):

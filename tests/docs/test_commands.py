@@ -66,7 +66,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A reader's: nothing of ours is set, and no hub is reached."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
     home = tmp_path_factory.mktemp("hub-cache")
-    return {**own, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home), "COLUMNS": "200", "KUBECONFIG": "/nowhere"}
+    return {**own, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home), "KUBECONFIG": "/nowhere"}
 
 
 def told(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
