@@ -68,8 +68,7 @@ def print_table(columns: Sequence[str], groups: Sequence[Sequence[Sequence[str]]
             table.add_row(*map(Text, row))
         table.add_section()
     if not (foldable and console.is_terminal):
-        unlimited = console.options.update(max_width=WIDEST_LINE)
-        console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+        console.width = WIDEST_LINE  # a table takes no more than it needs
     console.print(table)
 
 

@@ -91,8 +91,9 @@ def refused(capsys, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def verb(capsys):
-    """Runs a verb: (exit code, what it said)."""
+def verb(capsys, monkeypatch):
+    """Runs a verb, in the 80 columns that there are off a terminal: (exit code, what it said)."""
+    monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments):
         with pytest.raises(SystemExit) as ended:
