@@ -17,7 +17,6 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Column, Table
-from rich.text import Text
 
 from components.shared.progress import SECONDS_BETWEEN_LINES, duration
 
@@ -46,8 +45,11 @@ class Events:
 
 
 def make_console() -> Console:
-    """The console of a local run; colours are for words of ours, see `print_plain` for all others."""
-    return Console(highlight=False)
+    """The console of a local run; colours are for words of ours, see `print_plain` for all others.
+
+    No `:100:` is made a picture of: it may be part of an image's name or of a parameter.
+    """
+    return Console(highlight=False, emoji=False)
 
 
 def print_plain(console: Console, text: str) -> None:
@@ -62,14 +64,14 @@ def print_table(columns: Sequence[str], groups: Sequence[Sequence[Sequence[str]]
     terminal the cells are folded instead, for a table that is read from side to side.
     """
     console = make_console()
-    table = Table(*(Column(Text(name), overflow="fold") for name in columns), box=None, padding=(0, 2, 0, 0))
+    table = Table(*(Column(name, overflow="fold") for name in columns), box=None, padding=(0, 2, 0, 0))
     for group in groups:
         for row in group:
-            table.add_row(*map(Text, row))
+            table.add_row(*row)
         table.add_section()
     if not (foldable and console.is_terminal):
         console.width = WIDEST_LINE  # a table takes no more than it needs
-    console.print(table)
+    console.print(table, markup=False)
 
 
 class Display(Protocol):

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from cli import display, summary
-from cli.display import Events, LiveDisplay, PlainDisplay, print_table
+from cli.display import Events, LiveDisplay, PlainDisplay, make_console, print_plain, print_table
 from components.shared.progress import PROGRESS_FILE, Progress, say
 from components.shared.store import open_store
 
@@ -179,3 +179,11 @@ def test_cells_are_folded_only_on_a_terminal_and_only_where_that_reads_well(monk
     assert "[id]" in out.getvalue(), "what looks like markup is text"
     assert "a [b]" in out.getvalue(), "what looks like markup is text"
     assert ("0123456789" * 2 in out.getvalue()) == (lines == 2)
+
+
+def test_a_name_between_colons_stays_text(capsys):
+    print_plain(make_console(), "registry/sandbox:100: is gone")
+    print_table(["model"], [[("sandbox:100:",)]])
+    said = capsys.readouterr().out
+    assert "registry/sandbox:100: is gone" in said
+    assert said.splitlines()[-1].strip() == "sandbox:100:"
