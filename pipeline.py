@@ -209,7 +209,7 @@ def make_pipeline(*, cache_training: bool, pods: Pods | None) -> Any:
             seed: Seed of the data shuffle, the training order and all sampling.
             threads: CPU threads of torch; 0 leaves it to torch, 1 makes CPU results repeat.
             sandbox_url: Where programs are judged; a comma list for several replicas.
-            test_timeout_s: Most CPU seconds that one program may use on its tests.
+            test_timeout_s: Most CPU seconds that one program may use on its tests; a reference may use half.
             infra_limit: Share of programs that the sandbox may fail to judge before the run stops.
             publish_as: Name under which the model is published if it beats the one that is current there; empty: never.
             on_unchanged: retrain, or skip: end early if data, model, code and parameters are those of the last success.

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.prepare.duplicates import TEXT_LIMIT, Duplicate
 from components.prepare.raw import RawData
-from components.prepare.references import FLAKY, References
+from components.prepare.references import FLAKY, SLOW, References
 from components.prepare.selection import Selection
 from components.settings import NOT_COMPARABLE, SPLITS
 from components.shared.problem import GENERATED, Problem
@@ -101,7 +101,14 @@ def warnings_of(
             f"{len(weak)} weak among the held-out problems: a program that does nothing of what is asked passes the "
             f"tests of {_listed(weak)}."
         )
-    flaky = [row["task_id"] for row in references.quarantined + elsewhere.quarantined if row["kind"] == FLAKY]
+    quarantined = references.quarantined + elsewhere.quarantined
+    slow = [row["task_id"] for row in quarantined if row["kind"] == SLOW]
+    if slow:
+        warnings.append(
+            f"{len(slow)} references take more than half of the CPU time that test_timeout_s gives a program, and were "
+            f"left out, for right programs could run out of it: {_listed(slow)}."
+        )
+    flaky = [row["task_id"] for row in quarantined if row["kind"] == FLAKY]
     if flaky:
         warnings.append(f"{len(flaky)} references passed once and not again, and were left out: {_listed(flaky)}.")
     return warnings

@@ -1,9 +1,10 @@
 """Every problem checks itself in the sandbox before any GPU time.
 
-Its reference must pass, and pass again in another order: a problem whose own solution fails teaches nothing. What
-passes keeps the CPU time it took, from which the time limit of the model's programs follows, and gets its hidden tests.
-A program that does nothing of what is asked must fail: what such a program passes is weak. What is not taken is
-quarantined with the reason, and the next problem of the draw takes its place.
+Its reference must pass, and pass again in another order: a problem whose own solution fails teaches nothing. It must do
+so with time to spare, or noise would decide about right programs. What passes keeps the CPU time it took, from which
+the time limit of the model's programs follows, and gets its hidden tests. A program that does nothing of what is asked
+must fail: what such a program passes is weak. What is not taken is quarantined with the reason, and the next problem
+of the draw takes its place.
 """
 
 from collections.abc import Sequence
@@ -19,8 +20,10 @@ from components.shared.sandbox import Verdict
 
 PROBLEMS_AT_ONCE = 128
 HIDDEN_SHARE = 0.25  # of its time limit that a reference may take for its tests, the hidden ones included
-TRIES = 4  # of a reference with its hidden tests, one test that it fails left out each time
-REFERENCE, FLAKY, WEAK, DUPLICATE = "reference", "flaky", "weak", "duplicate"
+TRIES = 4  # of a reference with its hidden tests, what it fails left out each time
+SPARE_TIME = 2.0  # times what a reference takes must fit into the limit: a busy machine takes up to 1.8 times as long
+REFERENCE, SLOW, FLAKY, WEAK, DUPLICATE = "reference", "slow", "flaky", "weak", "duplicate"
+TIMEOUT = "timeout"  # the sandbox's outcome
 
 
 @dataclass(frozen=True)
@@ -83,14 +86,27 @@ class References:
         verdicts = self._verdicts([(problem, problem.tests + problem.hidden_tests) for problem in batch])
         passing = []
         for problem, verdict in zip(batch, verdicts, strict=True):
-            if verdict.passed:
-                passing.append(problem.model_copy(update={"reference_cpu_ms": round(verdict.cpu_ms, 3)}))
+            if not verdict.passed:
+                kind = SLOW if verdict.outcome == TIMEOUT else REFERENCE
+                self._quarantine(problem, verdict, kind, reason_of(problem, verdict))
+            elif SPARE_TIME * verdict.cpu_ms > 1000 * self.grader.test_timeout_s:
+                self._quarantine(problem, verdict, SLOW, self._too_slow(verdict))
             else:
-                self._quarantine(problem, verdict, REFERENCE, reason_of(problem, verdict))
+                passing.append(problem.model_copy(update={"reference_cpu_ms": round(verdict.cpu_ms, 3)}))
         return passing
 
+    def _too_slow(self, verdict: Verdict) -> str:
+        return (
+            f"its reference takes {verdict.cpu_ms / 1000:.1f} s of CPU, too near the {self.grader.test_timeout_s:g} s "
+            "that test_timeout_s gives a program: right ones could run out of time"
+        )
+
     def _passing_again(self, batch: Sequence[Problem]) -> list[Problem]:
-        """Those that pass a second time, all tests backwards; a generated test that fails is left out."""
+        """Those that pass a second time, all tests backwards.
+
+        A generated test that fails is left out, and half of the generated ones when the time runs out: wherever that is
+        seen, it is they that take it, for the tests that the problem came with left half of it unused.
+        """
         settled: dict[str, Problem | None] = {}
         waiting = list(batch)
         for attempt in range(TRIES):
@@ -98,12 +114,10 @@ class References:
             verdicts = self._verdicts(runs)
             again = []
             for problem, verdict in zip(waiting, verdicts, strict=True):
-                place = None if verdict.failing_test is None else len(problem.hidden_tests) - 1 - verdict.failing_test
                 if verdict.passed:
                     settled[problem.task_id] = self._within_time(problem, verdict)
-                elif place is not None and place >= 0 and problem.hidden_tests_from[place] == GENERATED:
-                    last = attempt == TRIES - 2
-                    again.append(_without(problem, [place] if not last else _generated(problem)))
+                elif to_blame := _to_blame(problem, verdict):
+                    again.append(_without(problem, to_blame if attempt < TRIES - 2 else _generated(problem)))
                 else:
                     settled[problem.task_id] = None
                     reason = f"its reference passed once and not again: {verdict.outcome} ({verdict.detail})"
@@ -130,6 +144,15 @@ class References:
             kind, reason = REFERENCE, f"its reference could not be judged: {verdict.detail}"
             self.without_verdict += 1
         self.put_aside(problem, Fault(kind, reason))
+
+
+def _to_blame(problem: Problem, verdict: Verdict) -> list[int]:
+    """Places of the generated tests without which a reference may pass again, its tests having run backwards."""
+    generated = _generated(problem)
+    if verdict.outcome == TIMEOUT:
+        return generated[len(generated) // 2 :]
+    place = None if verdict.failing_test is None else len(problem.hidden_tests) - 1 - verdict.failing_test
+    return [place] if place in generated else []
 
 
 def _generated(problem: Problem) -> list[int]:

@@ -25,13 +25,9 @@ def problems_of_the_demo(count: int) -> list[Problem]:
     return [to_problem(check_row(RawRow("", "", json.loads(line))), split="test", source="demo") for line in lines]
 
 
-def checks(url: str, wanted: int = 20) -> References:
-    grader = Grader(SandboxClient(url), test_timeout_s=2.0, infra_limit=0.0)
-    return References(grader, HiddenTests(grader, wanted, 1))
-
-
-def taken(url: str, *problems: Problem, wanted: int = 20) -> tuple[list[Problem], References]:
-    references = checks(url, wanted)
+def taken(url: str, *problems: Problem, wanted: int = 20, timeout_s: float = 2.0) -> tuple[list[Problem], References]:
+    grader = Grader(SandboxClient(url), test_timeout_s=timeout_s, infra_limit=0.0)
+    references = References(grader, HiddenTests(grader, wanted, 1))
     return references.take(problems, len(problems), task="checking", keep_weak=True), references
 
 
@@ -121,6 +117,33 @@ def test_dear_tests_are_few(sandbox_url: str) -> None:
     assert 0 < len(problem.hidden_tests) < 20
     (verdict,) = SandboxClient(sandbox_url).judge([Item(slow, "double", "", problem.hidden_tests, 2.0)])
     assert verdict.passed
+
+
+def busy(seconds: str) -> str:
+    """A right reference that takes so much CPU time for a call with x, on whatever machine."""
+    return (
+        "import time\n"
+        "def double(x):\n"
+        f"    end = time.process_time() + {seconds}\n"
+        "    while time.process_time() < end: pass\n"
+        "    return 2 * x\n"
+    )
+
+
+def test_a_reference_needs_half_of_the_time_to_spare(sandbox_url: str) -> None:
+    near, far = make_problem("near", reference=busy("0.3")), make_problem("far", reference=busy("0.2"))
+    found, references = taken(sandbox_url, near, far, wanted=0, timeout_s=1.0)
+    assert [problem.task_id for problem in found] == ["far"]
+    (row,) = references.quarantined
+    assert (row["kind"], row["task_id"]) == ("slow", "near")
+    assert "takes 0.6 s of CPU, too near the 1 s that test_timeout_s gives a program" in row["reason"]
+
+
+def test_where_the_time_runs_out_generated_tests_are_to_blame_not_the_reference(sandbox_url: str) -> None:
+    late = make_problem(reference=busy("{0: 0.0, 2: 0.4}.get(x, 0.17)"))  # 0.4 s, and 0.7 s for four generated tests
+    (problem,), references = taken(sandbox_url, late, wanted=4, timeout_s=1.0)
+    assert references.quarantined == []
+    assert len(problem.hidden_tests) < 4
 
 
 def test_published_hidden_tests_stay_first(sandbox_url: str) -> None:

@@ -116,6 +116,9 @@ def test_the_card_is_one_page_that_asks_the_network_for_nothing(
         assert outside not in card
 
 
+SLOWEST = "123"  # its reference takes 2 to 5 s of CPU, by machine: with 5 s allowed it may be too slow to be judged
+
+
 @pytest.fixture
 def full_mbpp() -> Path:
     """The full MBPP file."""
@@ -129,10 +132,12 @@ def full_mbpp() -> Path:
 def test_all_of_mbpp(tmp_path: Path, full_mbpp: Path, sandbox_url: str) -> None:
     given = {"max_candidate_samples": 1000, "max_eval_samples": 1000, "hidden_tests": 24}
     written = prepare(tmp_path / "out", full_mbpp, sandbox_url, **given)
-    assert {row["kind"] for row in written.quarantined} == {"weak", "duplicate"}
+    slow = [row["task_id"] for row in written.quarantined if row["kind"] == "slow"]
+    assert set(slow) <= {SLOWEST}
+    assert {row["kind"] for row in written.quarantined} - {"slow"} == {"weak", "duplicate"}
     problems = {problem.task_id: problem for problem in written.problems + written.heldout}
     assert len(problems) + len(written.quarantined) == 974
-    assert len(written.heldout) == 500
+    assert len(written.heldout) == 500 - len(slow)
     assert written.counts["hidden_tests"]["training"]["share_with_enough"] >= 0.9
     assert written.counts["hidden_tests"]["held-out"]["share_with_enough"] >= 0.9
     assert {problem.split for problem in written.heldout} == {"test"}

@@ -40,7 +40,9 @@ def test_a_row_whose_reference_fails_is_quarantined_with_the_reason_and_replaced
     assert reason in row["reason"]
     assert written.counts["quarantined"] == 1
     assert reason in written.card
-    assert written.counts["warnings"] == []
+    late = ["1 references take more than half of the CPU time that test_timeout_s gives a program"]
+    told = [warning.split(", and were left out")[0] for warning in written.counts["warnings"]]
+    assert told == (late if reason.startswith("timeout") else [])
 
 
 def test_weak_problems_are_not_trained_on_and_named_where_they_are_measured_on(
