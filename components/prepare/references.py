@@ -83,7 +83,8 @@ class References:
         return taken
 
     def _passing(self, batch: Sequence[Problem]) -> list[Problem]:
-        verdicts = self._verdicts([(problem, problem.tests + problem.hidden_tests) for problem in batch])
+        given = [_without(problem, _generated(problem)) for problem in batch]  # what was prepared before has others
+        verdicts = self._verdicts([(problem, problem.tests + problem.hidden_tests) for problem in given])
         passing = []
         for problem, verdict in zip(batch, verdicts, strict=True):
             if not verdict.passed:

@@ -37,7 +37,8 @@ class Problem(BaseModel):
     setup: imports that the tests need; runs in the judge only.
     tests: each one Python block, judged as one test. hidden_tests: likewise, never a reward and never shown.
     hidden_tests_from: the origin of each hidden test, PUBLISHED or GENERATED.
-    reference_cpu_ms: CPU time of the reference solution with all tests, in milliseconds; None when not measured.
+    reference_cpu_ms: CPU time of the reference solution with its tests, generated ones not among them, in milliseconds;
+        None when not measured.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -154,6 +154,13 @@ def test_published_hidden_tests_stay_first(sandbox_url: str) -> None:
     assert problem.hidden_tests.count("assert double(9) == 18") == 1
 
 
+def test_an_earlier_generated_test_that_is_wrong_costs_itself_alone(sandbox_url: str) -> None:
+    given: dict[str, Any] = {"hidden_tests": ["assert double(9) == 19"], "hidden_tests_from": [GENERATED]}
+    (problem,), references = taken(sandbox_url, make_problem(**given))
+    assert references.quarantined == []
+    assert "assert double(9) == 19" not in problem.hidden_tests
+
+
 def test_different_answers_come_first() -> None:
     found = [Answer((n,), value) for n, value in enumerate([True, True, True, False, True, False])]
     assert [each.value for each in varied(found)] == [True, False, True, False, True, True]
