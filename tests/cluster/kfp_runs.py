@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cli.namespaces import PIPELINE_LABEL
 from components.pods import RUN_LABEL
 from tests.cluster.cluster import Cluster, eventually
 from tests.cluster.kfp_troubles import REFUSED, KfpCase
@@ -47,6 +48,19 @@ class Kfp:
 
     def log(self, pod: str) -> str:
         return self.cluster.kubectl("logs", pod, "-n", SPACE, "-c", "main", check=False)
+
+
+@contextlib.contextmanager
+def labelled(cluster: Cluster) -> Iterator[None]:
+    """KFP's namespace with the label of those whose pods may ask a sandbox, which `make deploy` may not have set."""
+    if PIPELINE_LABEL in cluster.get("namespace", SPACE)["metadata"].get("labels", {}):
+        yield
+        return
+    cluster.kubectl("label", "namespace", SPACE, f"{PIPELINE_LABEL}=true")
+    try:
+        yield
+    finally:
+        cluster.kubectl("label", "namespace", SPACE, f"{PIPELINE_LABEL}-")
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from components.pods import RUN_LABEL
 from components.shared.errors import UserError
 from tests.cluster.cluster import PATIENCE, Cluster, eventually, forwarded
 from tests.cluster.installation import ACCESS, BUCKET, SANDBOX, secret
-from tests.cluster.kfp_runs import SPACE, Kfp, refusal, scaled
+from tests.cluster.kfp_runs import SPACE, Kfp, labelled, refusal, scaled
 from tests.cluster.kfp_troubles import CASES, ENDS, FAILED, NPU, QUOTA, SECRETS, KfpCase
 from tests.cluster.record import evict
 from tests.kfp_at_hand import for_a_single_user
@@ -50,9 +50,10 @@ def kfp(cluster: Cluster, doctor_images: dict[str, str], installed: tuple[str, s
     client = Client(os.environ["KFP_ENDPOINT"])
     place = Kfp(cluster, client, doctor_images["prepare"], f"http://sandbox.{contained}:8080", {})
     try:
-        for case in CASES:
-            place.start(case)
-        yield place
+        with labelled(cluster):
+            for case in CASES:
+                place.start(case)
+            yield place
     finally:
         for run in place.runs.values():
             with contextlib.suppress(Exception):  # those that have ended cannot be terminated
