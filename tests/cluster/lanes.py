@@ -16,8 +16,9 @@ import pytest
 
 LANES = {
     # one training at a time, and nothing beside it that fills a core
-    "training": ("test_chaos.py", "test_steps_in_pods.py", "test_docker_runner.py"),
-    # what is deployed by `make deploy`, its admission policy and its namespaces, and that nothing is left of it
+    "training": ("test_chaos.py", "test_steps_in_pods.py"),
+    # what is deployed by `make deploy`, its admission policy and its namespaces, and that nothing is left of it; then
+    # images are built, and kfp's Docker runner asks for each that docker lists, which a build may have removed by then
     "deployment": (
         "test_sandbox_deployed.py",
         "test_sandbox_network.py",
@@ -25,6 +26,7 @@ LANES = {
         "test_deploying.py",
         "test_hub_policy.py",
         "test_images.py",
+        "test_docker_runner.py",
     ),
     # doctors and their probes at one installation, which the tests change for a moment
     "probes": ("test_doctor.py", "test_doctor_probes.py"),
