@@ -11,6 +11,7 @@ from components.shared.errors import UserError
 from components.shared.problem import HELDOUT, PROBLEMS, read_problems
 from tests.prepare.examples import full_row, write_jsonl
 from tests.prepare.preparing import DEFAULTS, Written, ids, prepare
+from tests.sandbox.test_mbpp import SLOWEST
 
 
 def test_a_failure_leaves_nothing_and_an_earlier_result_as_it_was(
@@ -116,9 +117,6 @@ def test_the_card_is_one_page_that_asks_the_network_for_nothing(
         assert outside not in card
 
 
-SLOWEST = "123"  # its reference takes 2 to 5 s of CPU, by machine: with 5 s allowed it may be too slow to be judged
-
-
 @pytest.fixture
 def full_mbpp() -> Path:
     """The full MBPP file."""
@@ -133,7 +131,7 @@ def test_all_of_mbpp(tmp_path: Path, full_mbpp: Path, sandbox_url: str) -> None:
     given = {"max_candidate_samples": 1000, "max_eval_samples": 1000, "hidden_tests": 24}
     written = prepare(tmp_path / "out", full_mbpp, sandbox_url, **given)
     slow = [row["task_id"] for row in written.quarantined if row["kind"] == "slow"]
-    assert set(slow) <= {SLOWEST}
+    assert set(slow) <= {str(SLOWEST)}  # on some machines and not on others
     assert {row["kind"] for row in written.quarantined} - {"slow"} == {"weak", "duplicate"}
     problems = {problem.task_id: problem for problem in written.problems + written.heldout}
     assert len(problems) + len(written.quarantined) == 974
